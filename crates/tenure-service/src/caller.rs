@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::{Asker, Automated, Owner, SessionOptions};
+use tenure::store::Asker;
+use tenure::{Automated, Owner, SessionOptions};
 use tenure_core::setters;
 use tenure_lockfile::FileCaller;
 use tenure_os::cancel::Cancel;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tenure_core::plain_name::is_plain_name;
+use tenure_core::internal::is_plain_name;
 use tenure_core::{Error, Resource, Result, Timestamp};
 
 /// The longest id, in bytes.

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use tenure::{AuditPage, Resource, Timestamp};
+use tenure::audit::AuditPage;
+use tenure::{Resource, Timestamp};
 use tenure_api::leases;
 
 use crate::cli::Global;

@@ -4,7 +4,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use tenure::{Finding, LeaseState};
+use tenure::LeaseState;
+use tenure::leases::Finding;
 use tenure_api::leases::{self, Stale};
 use tenure_api::publish::{Outcome, Recovered};
 

@@ -8,7 +8,7 @@ use tenure::{Error, Mode, Resource, Result};
 use tenure_api::board::Issues;
 use tenure_board::issue::{Issue, IssueId};
 use tenure_board::{Board, Cancel, FileCaller};
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_lockfile::resource_of;
 use tenure_work::agents::claim_notes::ClaimedIn;
 

@@ -5,7 +5,9 @@ mod ls;
 mod release;
 mod upgrade;
 
-use tenure::{AuditPage, AuditQuery, Error, Recovery, Result};
+use tenure::audit::{AuditPage, AuditQuery};
+use tenure::leases::Recovery;
+use tenure::{Error, Result};
 use tenure_api::leases::{Audit, Break, Check, Checked, Find, Leases, Recover, Renew, Stale};
 use tenure_work::publish;
 

@@ -403,7 +403,7 @@ impl<L: EntityLocks> Processor<'_, L> {
                 if let Some(decision) = &applied {
                     decision.put(&mut changes)?;
                 }
-                *tenure_core::poison::lock(&decided) = applied;
+                *tenure_core::internal::lock(&decided) = applied;
                 Ok(changes)
             };
             let keys = named.keys(&agent)?;
@@ -413,7 +413,7 @@ impl<L: EntityLocks> Processor<'_, L> {
                 Err(Error::RecordChanged { .. }) if tries < TRIES => {}
                 changed => {
                     changed?;
-                    let decided = tenure_core::poison::lock(&decided).take();
+                    let decided = tenure_core::internal::lock(&decided).take();
                     return Ok(decided);
                 }
             }

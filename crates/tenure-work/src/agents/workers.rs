@@ -111,7 +111,7 @@ impl<L: EntityLocks> Workers<'_, L> {
         let is_over = |agent: &Agent| !is_at_work(agent);
         self.each(&agents, is_over, &cycle, |session| self.mark_over(session))
             .await?;
-        let mut cycle = tenure_core::poison::lock(&cycle).clone();
+        let mut cycle = tenure_core::internal::lock(&cycle).clone();
         let (reaped, warnings) = blocking(|| self.processor.claim_notes.reap());
         cycle.reaped = reaped;
         cycle.warnings.extend(warnings);
@@ -307,5 +307,5 @@ fn is_at_work(agent: &Agent) -> bool {
 }
 
 fn note(cycle: &Mutex<Cycle>, add: impl FnOnce(&mut Cycle)) {
-    add(&mut tenure_core::poison::lock(cycle));
+    add(&mut tenure_core::internal::lock(cycle));
 }

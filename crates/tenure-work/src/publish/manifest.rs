@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tenure::audit::Action;
 use tenure::records::{Changes, Columns, Fence, Record, RecordKey, Seen};
-use tenure::{Action, Error, Owner, Result, Timestamp, clock};
+use tenure::{Error, Owner, Result, Timestamp, clock};
 use tenure_api::publish::{Manifest, ManifestState, PublishedFile};
 use tenure_files::publish::PublishTarget;
 use tenure_os::disk::Disk;

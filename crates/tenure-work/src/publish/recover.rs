@@ -19,11 +19,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure::audit::Action;
+use tenure::leases::Recovery;
 use tenure::records::{Changes, Column, Fence, RecordChange, RecordQuery, Records, Seen};
-use tenure::{
-    Action, Asker, Error, Keeper, LockContext, Mode, Options, Owner, Recovery, Result,
-    SessionOptions, clock,
-};
+use tenure::store::Asker;
+use tenure::{Error, Keeper, LockContext, Mode, Options, Owner, Result, SessionOptions, clock};
 use tenure_files::publish::{CrashOutcome, Inode};
 use tenure_os::blocking::blocking;
 use tenure_os::cancel::Cancel;
@@ -80,7 +80,7 @@ pub(super) async fn pending_of(
             end_pending_if_free(keeper, records, &manifest, &asker.owner, &waiting, disk).await?;
         if ended.is_none() {
             let location = format!("manifest {} of {}", manifest.id, manifest.target);
-            let store = keeper.store().url();
+            let store = keeper.url();
             let context = LockContext::new(manifest.resource, Mode::Write, store, location);
             return Err(Error::Busy {
                 context: Box::new(context),
@@ -156,7 +156,7 @@ async fn end_pending_if_free(
 ) -> Result<Option<Manifest>> {
     let options = SessionOptions::new(actor.clone());
     let asker = options.asker();
-    let session = keeper.session(options).await?;
+    let session = keeper.session(options);
     let options = Options::default().with_purpose(format!("recover manifest {}", manifest.id));
     let guard = session
         .try_acquire(&manifest.resource, Mode::Write, &options)

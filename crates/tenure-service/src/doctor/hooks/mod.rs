@@ -34,8 +34,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure::records::{Changes, RecordChange, Seen};
+use tenure::store::Examined;
 use tenure::store_choice::{self, Why};
-use tenure::{Error, Examined, Keeper, Result, clock};
+use tenure::{Error, Keeper, Result, clock};
 use tenure_api::agents::Program;
 use tenure_core::store::Found;
 use tenure_run::{CallLimits, call};

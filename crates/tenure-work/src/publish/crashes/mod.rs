@@ -15,7 +15,8 @@ use tenure::records::{
     Columns, Fence, Record, RecordChange, RecordKey, RecordPage, RecordQuery, RecordStore, Records,
     WakeUps,
 };
-use tenure::{Asker, Error, Keeper, Owner, Result, SessionId, SessionOptions, Timestamp};
+use tenure::store::Asker;
+use tenure::{Error, Keeper, Owner, Result, SessionId, SessionOptions, Timestamp};
 use tenure_core::Reply;
 use tenure_core::records::Write;
 use tenure_files::publish::PublishTarget;
