@@ -111,7 +111,12 @@ async fn tables_that_somebody_else_changed_are_found() {
     }
     // The remedy in the finding mends it, too.
     scene.database.psql("DELETE FROM tenure.resources");
-    let remedy = bad(&scene.store).await.remove(0).remedy.unwrap().to_string();
+    let remedy = bad(&scene.store)
+        .await
+        .remove(0)
+        .remedy
+        .unwrap()
+        .to_string();
     let (_, statements) = remedy.split_once("run: ").unwrap();
     scene.database.psql(statements);
     assert_eq!(bad(&scene.store).await, []);
