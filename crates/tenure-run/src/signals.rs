@@ -1,8 +1,8 @@
 //! Signals to this process.
 //!
 //! Signals that ask for the end are passed on to the process group of the command, and end a wait.
-//! One that was ignored from the start stays ignored, for the command too: a program started by
-//! `nohup` outlives its terminal.
+//! A signal that was ignored from the start stays ignored, for the command too: a program started
+//! by `nohup` outlives its terminal.
 
 use std::future::poll_fn;
 use std::io;
@@ -34,7 +34,7 @@ pub enum Event {
     Child,
     /// This process goes on after it was stopped, or was put into the foreground.
     Continued,
-    /// Ctrl-Z: the command is to stop.
+    /// Ctrl-Z: the command must stop.
     Suspend,
 }
 
@@ -53,8 +53,8 @@ struct Heard {
 }
 
 impl Signals {
-    /// Starts to listen, within a runtime. From here on no signal is lost: what arrives is
-    /// remembered.
+    /// Starts to listen, within a runtime. From here on no signal is lost: a signal that arrives
+    /// is remembered.
     pub fn listen() -> Result<Self> {
         let events = arrival_events().map_err(unavailable)?;
         // SAFETY: the descriptor is owned by what is made of it, and neither closed nor replaced.
@@ -83,7 +83,7 @@ impl Signals {
         Ok(Self { heard, wake })
     }
 
-    /// Returns the next thing that happens.
+    /// Returns the next event.
     pub async fn next(&mut self) -> Event {
         poll_fn(|context| {
             loop {
