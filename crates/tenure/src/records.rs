@@ -31,7 +31,7 @@ impl Keeper {
         let missing = || {
             Error::configuration(
                 format!("{} keeps no records, which {act} needs", self.store().url()),
-                "use a store that has them, such as --store sqlite:PATH",
+                "use a store that has them, such as {.store} sqlite:PATH",
             )
         };
         let store = self.store().records().ok_or_else(missing)?;

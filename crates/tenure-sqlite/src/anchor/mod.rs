@@ -199,7 +199,7 @@ impl Anchor {
                     "{} was made by a newer tenure: it has version {version}",
                     self.path.display()
                 ),
-                "upgrade tenure, or choose another place with --store",
+                "upgrade tenure, or choose another place with {.store}",
             )
         })
     }
