@@ -262,17 +262,6 @@ pub enum ClaimState {
     Released,
 }
 
-impl ClaimState {
-    /// Returns the word that JSON has for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Held => "held",
-            Self::Expired => "expired",
-            Self::Released => "released",
-        }
-    }
-}
-
 /// Ends all claims whose time is over.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -82,17 +82,6 @@ pub enum ManifestState {
     Aborted,
 }
 
-impl ManifestState {
-    /// Returns the word for it, as in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ManifestState::Pending => "pending",
-            ManifestState::Committed => "committed",
-            ManifestState::Aborted => "aborted",
-        }
-    }
-}
-
 /// One publish, and what was in its directory.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Manifest {

@@ -293,7 +293,7 @@ impl std::fmt::Display for Waits {
     /// `it waits for a, b and for the gate review (pending)`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let issues: Vec<&str> = self.issues.iter().map(IssueId::as_str).collect();
-        let gate = |(name, state): &(String, GateState)| format!("{name} ({})", state.as_str());
+        let gate = |(name, state): &(String, GateState)| format!("{name} ({state})");
         let gates: Vec<String> = self.gates.iter().map(gate).collect();
         f.write_str("it waits for ")?;
         f.write_str(&issues.join(", "))?;

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tenure_api::board::GateBy;
-use tenure_core::plain_name::is_plain_name;
+use tenure_core::internal::is_plain_name;
 use tenure_core::{Error, Result};
 
 use super::conflict;

@@ -25,12 +25,18 @@ macro_rules! forward_store {
         $crate::forward! {
             acquire(request: &'a $crate::Request) -> Option<$crate::Lease>;
             upgrade(request: &'a $crate::UpgradeRequest) -> Option<$crate::Token>;
-            downgrade(lease: &'a $crate::LeaseId) -> $crate::Mode;
             renew(lease: &'a $crate::LeaseId) -> Option<std::time::Duration>;
-            release(lease: &'a $crate::LeaseId) -> ();
             list(query: &'a $crate::Query) -> $crate::Listing;
             position(resource: &'a $crate::Resource, lease: &'a $crate::LeaseId) -> Option<usize>;
             token(resource: &'a $crate::Resource) -> Option<$crate::Token>;
+        }
+
+        fn downgrade<'a>(&'a self, lease: &'a $crate::LeaseId) -> $crate::Reply<'a, $crate::Mode> {
+            Box::pin(self.inner.downgrade(lease, None))
+        }
+
+        fn release<'a>(&'a self, lease: &'a $crate::LeaseId) -> $crate::Reply<'a, ()> {
+            Box::pin(self.inner.release(lease, None))
         }
 
         fn url(&self) -> &str {
@@ -77,8 +83,6 @@ macro_rules! forward_lease_store {
             begin_key(keyed: &'a $crate::leases::Keyed) -> $crate::leases::KeyState;
             forget_key(keyed: &'a $crate::leases::Keyed) -> ();
             extend(lease: &'a $crate::LeaseId, ttl: Option<std::time::Duration>) -> $crate::Lease;
-            release_by(lease: &'a $crate::LeaseId, actor: &'a $crate::Owner) -> ();
-            downgrade_by(lease: &'a $crate::LeaseId, actor: &'a $crate::Owner) -> $crate::Mode;
             take_over(
                 lease: &'a $crate::LeaseId,
                 new: &'a $crate::LeaseId,
@@ -102,6 +106,22 @@ macro_rules! forward_lease_store {
                 asker: &'a std::sync::Arc<$crate::Asker>
             ) -> ();
             unclaim(lease: &'a $crate::LeaseId, claimant: &'a str) -> ();
+        }
+
+        fn release_by<'a>(
+            &'a self,
+            lease: &'a $crate::LeaseId,
+            actor: &'a $crate::Owner,
+        ) -> $crate::Reply<'a, ()> {
+            Box::pin(self.inner.release(lease, Some(actor)))
+        }
+
+        fn downgrade_by<'a>(
+            &'a self,
+            lease: &'a $crate::LeaseId,
+            actor: &'a $crate::Owner,
+        ) -> $crate::Reply<'a, $crate::Mode> {
+            Box::pin(self.inner.downgrade(lease, Some(actor)))
         }
 
         fn circles(&self) -> $crate::Reply<'_, Vec<$crate::circles::Circle>> {

@@ -16,7 +16,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 use tenure_api::ledger::Claim;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Result, Timestamp};
 use tenure_files::document::Version as Sha256Sum;
 use tenure_os::replace::replace_cache;

@@ -3,7 +3,7 @@
 //! The comparisons and writes of a change are decided in `tenure_core::records`.
 
 pub use tenure_core::records::{
-    BODY_BYTES_MAX, Changes, Column, Columns, Expected, Fence, KEYS_MAX, Note, Record,
+    BODY_BYTES_MAX, Changes, Column, Columns, Expected, Fence, KEYS_MAX, NewEntry, Record,
     RecordChange, RecordKey, RecordPage, RecordQuery, RecordStore, Seen, WakeAddress, WakeUps,
 };
 use tenure_core::{Error, Result, SessionId};

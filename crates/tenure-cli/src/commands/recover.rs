@@ -4,7 +4,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use tenure::{Finding, LeaseState};
+use tenure::LeaseState;
+use tenure::leases::Finding;
 use tenure_api::leases::{self, Stale};
 use tenure_api::publish::{Outcome, Recovered};
 
@@ -54,18 +55,13 @@ fn print(found: &Stale) -> Result<(), Failure> {
     let directories = found.directories.iter().map(|left| {
         let what = if left.removed { "removed" } else { "kept" };
         format!(
-            "{what}: {} of manifest {}: {}\n",
+            "{what}: {} of manifest {}: {}",
             visible(&left.tmp),
             left.manifest,
             visible(&left.reason)
         )
     });
-    output::text(
-        &leases
-            .chain(manifests)
-            .chain(directories)
-            .collect::<String>(),
-    )
+    output::lines(leases.chain(manifests).chain(directories))
 }
 
 /// `committed: publish 0190… to /srv/tiles: its resource was free …`.
@@ -77,7 +73,7 @@ fn publish_in_words(found: &Recovered) -> String {
     };
     let (manifest, reason) = (&found.manifest, visible(&found.reason.to_string()));
     format!(
-        "{what}: publish {} to {}: {reason}\n",
+        "{what}: publish {} to {}: {reason}",
         manifest.id,
         visible(&manifest.target)
     )
@@ -97,7 +93,7 @@ fn in_words(finding: &Finding) -> String {
         _ => String::new(),
     };
     format!(
-        "{what}: {} ({}) of {}, lease {}: {}{end}\n",
+        "{what}: {} ({}) of {}, lease {}: {}{end}",
         lease.resource,
         lease.mode,
         lease.owner,

@@ -70,8 +70,7 @@ impl Several {
                 errors: errors.collect(),
             })?;
         } else {
-            let lines = self.done.iter().map(|lease| in_words(lease) + "\n");
-            output::text(&lines.collect::<String>())?;
+            output::lines(self.done.iter().map(in_words))?;
             for (_, failure) in &self.failed {
                 Report::new(false).say(failure);
             }

@@ -81,7 +81,8 @@ fn state_in_words(lease: &Lease) -> String {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use tenure::{Asker, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
+    use tenure::store::Asker;
+    use tenure::{LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
 
     /// Returns a lease of someone else, taken 185 s ago by a process that never existed.
     pub fn lease(resource: &str) -> Lease {

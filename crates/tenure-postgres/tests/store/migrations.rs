@@ -1,11 +1,11 @@
-//! Tables that are made, found, newer, or another's.
+//! Tables that are made, found, newer than this program, or of another owner.
 
 use tenure_core::{Class, Store};
 use tenure_testkit::postgres::Cluster;
 
 use crate::scene::{open, resource, take};
 
-/// Each from a thread and a runtime of its own, as from a machine of its own.
+/// Each migration has a thread and a runtime of its own, as if it ran on a machine of its own.
 #[test]
 fn eight_racing_migrations_make_the_tables_once() {
     for round in 0..3 {

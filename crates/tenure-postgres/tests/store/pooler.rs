@@ -53,8 +53,8 @@ async fn a_pooler_in_session_mode_works_and_wakes_who_waits() {
         assert!(lease.token > held.token);
         second.release(&lease.lease).await.unwrap();
     }
-    // By its wake-up, as a rule: nobody looks by a timer before three quarters of a second have
-    // passed.
+    // The wake-up did it, as a rule: no waiter looks by a timer before three quarters of a second
+    // have passed.
     waits.sort_unstable();
     assert!(waits[2] < Duration::from_millis(400), "{waits:?}");
 }

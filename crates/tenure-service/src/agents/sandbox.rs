@@ -43,7 +43,7 @@ pub(super) fn how_to_allow(program: Option<Program>, directory: &Path) -> Remedy
     match program {
         Some(program) => format!(
             "a person has to allow {shown} to the sandbox of {}: {}",
-            program.as_str(),
+            program,
             program.allowing(&shown.to_string())
         )
         .into(),

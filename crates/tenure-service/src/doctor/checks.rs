@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use tenure::store::Examined;
 use tenure::store_choice::Distrust;
-use tenure::{Error, Examined, duration};
+use tenure::{Error, duration};
 use tenure_core::store::Found;
 
 use super::{exclusion, hooks, leftovers, sandbox, storage};
@@ -38,7 +39,7 @@ async fn of_store(service: &Service, caller: &Caller, checks: &mut Vec<Examined>
         }
         Err(error) => return checks.push(service.failed("open", &error)),
     };
-    match keeper.store().examine().await {
+    match keeper.examine().await {
         Ok(examined) => checks.extend(examined),
         Err(error) => checks.push(service.failed("store", &error)),
     }

@@ -1,6 +1,8 @@
 //! The check for what is left of earlier work, in stores of every kind.
 
-use tenure::{Examined, Keeper, LeaseState, Query, Recovery, Result};
+use tenure::leases::Recovery;
+use tenure::store::Examined;
+use tenure::{Keeper, LeaseState, Query, Result};
 use tenure_core::store::Found;
 
 use super::counted;
@@ -21,7 +23,7 @@ pub async fn all(service: &Service, caller: &Caller, keeper: &Keeper) -> Examine
 async fn found(caller: &Caller, keeper: &Keeper) -> Result<Examined> {
     let counts = Counts::of(keeper).await?;
     let mut detail = counts.in_words();
-    if keeper.store().leases().is_some() {
+    if keeper.keeps_leases() {
         let found = keeper.recover(caller.owner(), Recovery::DryRun).await?;
         let stale = found.iter().filter(|finding| finding.recoverable).count();
         detail += &format!(

@@ -21,8 +21,9 @@ mod trust;
 
 pub use hooks::VARIABLES;
 
+use tenure::store::Examined;
 use tenure::store_choice::Environment;
-use tenure::{Error, Examined, Remedy, Result};
+use tenure::{Error, Remedy, Result};
 use tenure_api::doctor::{Diagnosis, Doctor};
 use tenure_core::store::Found;
 

@@ -7,8 +7,9 @@ use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use tenure::store::Examined;
 use tenure::store_choice::{self, locate};
-use tenure::{Error, Examined, Result};
+use tenure::{Error, Result};
 use tenure_core::store::Found;
 
 use crate::{Caller, Service};

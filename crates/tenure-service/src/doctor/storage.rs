@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD};
-use tenure::{Error, Examined};
+use tenure::Error;
+use tenure::store::Examined;
 use tenure_core::store::Found;
 use tenure_os::filesystem;
 

@@ -52,7 +52,7 @@ pub async fn what_blocks(wait: &Wait<'_>) -> Option<BlockedRequest> {
             .into_iter()
             .filter(|lease| lease.mode.conflicts_with(*mode) && Some(&lease.lease) != wait.own);
         let holders: Vec<Lease> = conflicting.collect();
-        let lock_context = keeper.store().context_of(resource, *mode);
+        let lock_context = keeper.context_of(resource, *mode);
         let blocked = BlockedRequest {
             resource: resource.clone(),
             name: lock_context.name(),

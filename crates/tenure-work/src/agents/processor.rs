@@ -101,12 +101,10 @@ impl Named {
     /// Names what an event may write.
     fn of(id: &str, event: &HookEvent) -> Self {
         let is_prompt = event.kind == EventKind::Prompt;
-        let sources = is_prompt.then_some(id);
         Self {
+            sources: is_prompt.then(|| id.to_owned()).into_iter().collect(),
+            turns: usize::from(is_prompt),
             command: is_prompt,
-            ..Self::default()
-                .with_sources(sources)
-                .with_turns(usize::from(is_prompt))
         }
     }
 
@@ -405,7 +403,7 @@ impl<L: EntityLocks> Processor<'_, L> {
                 if let Some(decision) = &applied {
                     decision.put(&mut changes)?;
                 }
-                *tenure_core::poison::lock(&decided) = applied;
+                *tenure_core::internal::lock(&decided) = applied;
                 Ok(changes)
             };
             let keys = named.keys(&agent)?;
@@ -415,7 +413,7 @@ impl<L: EntityLocks> Processor<'_, L> {
                 Err(Error::RecordChanged { .. }) if tries < TRIES => {}
                 changed => {
                     changed?;
-                    let decided = tenure_core::poison::lock(&decided).take();
+                    let decided = tenure_core::internal::lock(&decided).take();
                     return Ok(decided);
                 }
             }

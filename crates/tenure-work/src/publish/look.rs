@@ -9,6 +9,7 @@ use tenure_os::machine;
 
 use super::manifest::{self, Target, key, target_key};
 use super::{Manifest, Verified};
+use crate::all_records::all_records;
 
 /// The number of tries to compare a directory that is published over meanwhile.
 const TRIES: usize = 3;
@@ -105,20 +106,14 @@ pub(super) async fn files_of(
 pub async fn history(keeper: &Keeper, publish_target: &PublishTarget) -> Result<Vec<Manifest>> {
     let records = keeper.records("publish")?;
     let target = publish_target.target().to_string_lossy().into_owned();
-    let mut query = RecordQuery::new("manifest").with_column(Column::Subject(target));
+    let query = RecordQuery::new("manifest").with_column(Column::Subject(target));
     let mut manifests = Vec::new();
-    loop {
-        let page = records.list(&query).await?;
-        for record in &page.records {
-            let mut manifest = manifest::of(record)?;
-            manifest.files = files_of(&records, &manifest).await?;
-            manifests.push(manifest);
-        }
-        query.after = page.next;
-        if query.after.is_none() {
-            return Ok(manifests);
-        }
+    for record in all_records(&records, query).await? {
+        let mut manifest = manifest::of(&record)?;
+        manifest.files = files_of(&records, &manifest).await?;
+        manifests.push(manifest);
     }
+    Ok(manifests)
 }
 
 /// Fails for a target in which others lie that were published to: they would be gone, and their

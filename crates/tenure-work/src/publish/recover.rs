@@ -20,10 +20,12 @@ use super::error::PublishError;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure::audit::Action;
+use tenure::leases::Recovery;
 use tenure::records::{Changes, Column, Fence, RecordChange, RecordQuery, Records, Seen};
+use tenure::store::Asker;
 use tenure::{
-    Action, Asker, Error, Keeper, LockContext, Mode, Options, Owner, Recovery, Remedy, Result,
-    SessionOptions, clock,
+    Error, Keeper, LockContext, Mode, Options, Owner, Remedy, Result, SessionOptions, clock,
 };
 use tenure_files::publish::{CrashOutcome, Inode};
 use tenure_os::blocking::blocking;
@@ -34,6 +36,7 @@ use tenure_os::machine;
 use super::look::files_of;
 use super::manifest::{self, Target, key, target_key};
 use super::{Manifest, ManifestState, Outcome, Publisher, Recovered, Removed, note};
+use crate::all_records::all_records;
 
 /// Leftovers are removed after this time.
 const LEFT_FOR: Duration = Duration::from_secs(60 * 60);
@@ -80,7 +83,7 @@ pub(super) async fn pending_of(
             end_pending_if_free(keeper, records, &manifest, &asker.owner, &waiting, disk).await?;
         if ended.is_none() {
             let location = format!("manifest {} of {}", manifest.id, manifest.target);
-            let store = keeper.store().url();
+            let store = keeper.url();
             let context = LockContext::new(manifest.resource, Mode::Write, store, location);
             let context = Box::new(context);
             return Err(PublishError::UnderWay { context }.into());
@@ -154,7 +157,7 @@ async fn end_pending_if_free(
 ) -> Result<Option<Manifest>> {
     let options = SessionOptions::new(actor.clone());
     let asker = options.asker();
-    let session = keeper.session(options).await?;
+    let session = keeper.session(options);
     let options = Options::default().with_purpose(format!("recover manifest {}", manifest.id));
     let guard = session
         .try_acquire(&manifest.resource, Mode::Write, &options)
@@ -185,17 +188,10 @@ pub async fn recover(
 ) -> Result<(Vec<Recovered>, Vec<Removed>)> {
     let records = keeper.records("recover")?;
     let mut recovered = Vec::new();
-    let mut query = RecordQuery::new("manifest").with_column(Column::State("pending".into()));
-    loop {
-        let page = records.list(&query).await?;
-        for record in &page.records {
-            let manifest = manifest::of(record)?;
-            recovered.push(recover_one(keeper, &records, manifest, actor, recovery).await?);
-        }
-        query.after = page.next;
-        if query.after.is_none() {
-            break;
-        }
+    let query = RecordQuery::new("manifest").with_column(Column::State("pending".into()));
+    for record in all_records(&records, query).await? {
+        let manifest = manifest::of(&record)?;
+        recovered.push(recover_one(keeper, &records, manifest, actor, recovery).await?);
     }
     let removed = remove_leftovers(&records, actor, recovery).await?;
     Ok((recovered, removed))
@@ -257,43 +253,37 @@ async fn remove_leftovers(
     recovery: Recovery,
 ) -> Result<Vec<Removed>> {
     let mut removed = Vec::new();
-    let mut query =
-        RecordQuery::new("leftover").with_column(Column::Subject(machine::id().to_owned()));
-    loop {
-        let page = records.list(&query).await?;
-        for record in &page.records {
-            let id = record.key.id();
-            let Some(manifest) = records.read(&key("manifest", id)?).await? else {
-                continue;
-            };
-            let (ended, manifest) = (manifest.changed_at, manifest::of(&manifest)?);
-            let young = clock::now().since(ended) < LEFT_FOR;
-            if young || manifest.state == ManifestState::Pending {
-                continue;
-            }
-            let (removed_now, reason) = match recovery {
-                Recovery::DryRun => (false, "it can be removed".into()),
-                Recovery::Real => match remove(records, &manifest, actor, &real_disk()).await {
-                    Ok(true) => (true, "its publish is over".into()),
-                    Ok(false) => (
-                        false,
-                        "it is not the directory that the manifest names".into(),
-                    ),
-                    Err(error) => (false, error.to_string()),
-                },
-            };
-            removed.push(Removed {
-                manifest: id.to_owned(),
-                tmp: manifest.tmp,
-                removed: removed_now,
-                reason,
-            });
+    let query = RecordQuery::new("leftover");
+    let query = query.with_column(Column::Subject(machine::id().to_owned()));
+    for record in all_records(records, query).await? {
+        let id = record.key.id();
+        let Some(manifest) = records.read(&key("manifest", id)?).await? else {
+            continue;
+        };
+        let (ended, manifest) = (manifest.changed_at, manifest::of(&manifest)?);
+        let young = clock::now().since(ended) < LEFT_FOR;
+        if young || manifest.state == ManifestState::Pending {
+            continue;
         }
-        query.after = page.next;
-        if query.after.is_none() {
-            return Ok(removed);
-        }
+        let (removed_now, reason) = match recovery {
+            Recovery::DryRun => (false, "it can be removed".into()),
+            Recovery::Real => match remove(records, &manifest, actor, &real_disk()).await {
+                Ok(true) => (true, "its publish is over".into()),
+                Ok(false) => (
+                    false,
+                    "it is not the directory that the manifest names".into(),
+                ),
+                Err(error) => (false, error.to_string()),
+            },
+        };
+        removed.push(Removed {
+            manifest: id.to_owned(),
+            tmp: manifest.tmp,
+            removed: removed_now,
+            reason,
+        });
     }
+    Ok(removed)
 }
 
 fn real_disk() -> Arc<dyn Disk> {

@@ -13,7 +13,7 @@ use tenure_service::doc::Seen;
 use super::failure;
 use super::read::Read;
 use crate::cli::Global;
-use crate::output::{self, word};
+use crate::output::{self, said, word};
 use crate::report::Failure;
 use crate::surface::Surface;
 
@@ -89,14 +89,10 @@ fn show(seen: Seen, file: &Path, json: bool) -> Result<(), Failure> {
             let newline = if text.ends_with('\n') { "" } else { "\n" };
             output::exact(format!("{text}{newline}"))
         }
-        Seen::Broken(error) => {
-            word(&error.to_string());
-            Ok(())
-        }
+        Seen::Broken(error) => said(&error.to_string()),
         Seen::Missing => {
             let file = file.display();
-            word(&format!("there is no document {file}; waiting for one"));
-            Ok(())
+            said(&format!("there is no document {file}; waiting for one"))
         }
     }
 }

@@ -30,11 +30,10 @@ pub fn put(surface: &Surface, options: Publish) -> Result<ExitCode, Failure> {
     };
     let published = surface.call_waiting(request, &caller).map_err(about)?;
     surface.answer(&published, || {
-        let lines = published.manifests.iter().map(|manifest| {
+        output::lines(published.manifests.iter().map(|manifest| {
             let files = counted(manifest.files.len(), "file");
-            format!("published {files} to {}\n", manifest.target)
-        });
-        output::text(&lines.collect::<String>())
+            format!("published {files} to {}", manifest.target)
+        }))
     })
 }
 

@@ -30,11 +30,10 @@ pub fn verify(surface: &Surface, target: PathBuf) -> Result<ExitCode, Failure> {
         error: failure.as_ref().map(Failure::body),
     };
     surface.answer(&answer, || {
-        let lines = verified.differences.iter().map(|found| {
+        output::lines(verified.differences.iter().map(|found| {
             let path = visible(&found.relative_path);
-            format!("{path}: {}\n", visible(&found.problem))
-        });
-        output::text(&lines.collect::<String>())
+            format!("{path}: {}", visible(&found.problem))
+        }))
     })?;
     match failure {
         Some(failure) if surface.is_json() => Ok(ExitCode::from(failure.code())),

@@ -32,7 +32,7 @@ use serde_json::Value;
 use tenure::config::GuardConfig;
 use tenure::{Error, Owner, Result};
 use tenure_api::agents::{Hook, Hooked};
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_work::agents::answer::{HookAnswer, denial};
 use tenure_work::agents::event::{EventKind, HookEvent};
 use tenure_work::agents::guard::{self, Edits};

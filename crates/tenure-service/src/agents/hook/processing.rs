@@ -62,7 +62,7 @@ impl<'a> Processing<'a> {
                 return Ok(None);
             }
         };
-        let own = session(&keeper, &self.event.owner()).await?;
+        let own = session(&keeper, &self.event.owner());
         let processing = self.process_in(&keeper, &own, locks);
         let processed = timeout_at(self.deadline, processing).await;
         let processed = processed.unwrap_or_else(|_| Err(self.late()));
@@ -151,7 +151,7 @@ impl<'a> Processing<'a> {
     async fn guard(&self, keeper: &Keeper, own: &Session, agent: Option<&Agent>) -> Option<String> {
         let task = agent.and_then(|agent| agent.task.as_deref());
         let guarding = async {
-            let session = session_of(keeper, own, agent).await?;
+            let session = session_of(keeper, own, agent);
             edits::denied(keeper, &session, self.call, task).await
         };
         let guarded = edits::in_time(self.extended(), guarding, || self.late()).await;
@@ -180,7 +180,7 @@ impl<'a> Processing<'a> {
         agent: Option<&Agent>,
     ) -> Option<String> {
         let looking = async {
-            let session = session_of(keeper, own, agent).await?;
+            let session = session_of(keeper, own, agent);
             edits::told(keeper, &session, &self.call.edits().files).await
         };
         let told = timeout_at(self.extended(), looking).await;
@@ -259,17 +259,17 @@ impl<'a> Processing<'a> {
     }
 }
 
-async fn session(keeper: &Keeper, owner: &Owner) -> Result<Session> {
+fn session(keeper: &Keeper, owner: &Owner) -> Session {
     let options = SessionOptions::new(owner.clone()).with_command("tenure agent hook");
-    keeper.session(options).await
+    keeper.session(options)
 }
 
 /// Returns the session of the agent: events whose program was guessed may be one agent's, whose
 /// record knows its owner.
-async fn session_of(keeper: &Keeper, own: &Session, agent: Option<&Agent>) -> Result<Session> {
+fn session_of(keeper: &Keeper, own: &Session, agent: Option<&Agent>) -> Session {
     match agent.filter(|agent| agent.owner != *own.owner()) {
-        Some(agent) => session(keeper, &agent.owner).await,
-        None => Ok(own.clone()),
+        Some(agent) => session(keeper, &agent.owner),
+        None => own.clone(),
     }
 }
 

@@ -130,7 +130,7 @@ impl<'a> Target<'a> {
             true => Err(Error::NotFound(format!(
                 "no coding agent is used in {}; name one: {}",
                 self.worktree.display(),
-                Program::ALL.map(Program::as_str).join("|")
+                Program::ALL.map(|program| program.to_string()).join("|")
             ))),
         }
     }

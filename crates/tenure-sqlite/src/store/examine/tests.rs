@@ -15,7 +15,11 @@ const PAGE_BYTES: u64 = 2048;
 
 fn store() -> (TempDir, SqliteStore) {
     let directory = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(&directory.path().join("s/t.db"), true).unwrap();
+    let store = SqliteStore::open(
+        &directory.path().join("s/t.db"),
+        crate::OpenOptions::trusting(true),
+    )
+    .unwrap();
     (directory, store)
 }
 
@@ -43,7 +47,7 @@ fn damage(store: SqliteStore, page: u64) -> SqliteStore {
     let garbage = vec![0xa5; usize::try_from(PAGE_BYTES).unwrap()];
     file.write_all_at(&garbage, (page - 1) * PAGE_BYTES)
         .unwrap();
-    SqliteStore::open(&path, true).unwrap()
+    SqliteStore::open(&path, crate::OpenOptions::trusting(true)).unwrap()
 }
 
 #[tokio::test]
@@ -109,7 +113,7 @@ async fn a_log_that_another_program_turned_off_is_a_problem() {
     });
     assert_eq!(mode.unwrap(), "delete");
     drop(other);
-    let store = SqliteStore::open(&path, true).unwrap();
+    let store = SqliteStore::open(&path, crate::OpenOptions::trusting(true)).unwrap();
     let journal = found(&store, "journal").await;
     assert!(!journal.good && journal.text.starts_with("delete"));
     assert!(
