@@ -60,7 +60,7 @@
 //! | `settle`, `images` | what dead processes and power loss left is finished |
 //! | `checkpoint` | syncs for many changes together |
 //! | `log` | `events.jsonl`: lines, torn lines, following |
-//! | `create`, `edit`, `claim`, `done`, `read` | the operations |
+//! | `create`, `edit`, `claim`, `read` | the operations |
 //! | `next`, `ready` | the next issue; the cache that finds it |
 //! | `init` | a new board |
 //! | `leftovers` | temporary files of killed processes |
@@ -186,7 +186,6 @@ mod conflict;
 mod crashes;
 mod create;
 mod decide;
-mod done;
 mod edit;
 mod error;
 mod images;

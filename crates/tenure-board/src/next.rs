@@ -71,11 +71,8 @@ impl Board {
         self.write_ready(&list, &before);
         let has_label =
             |issue: &&Issue| label.is_none_or(|label| issue.labels.iter().any(|own| own == label));
-        let open = list
-            .issues
-            .iter()
-            .filter(|issue| issue.state == IssueState::Open);
-        let open: Vec<&Issue> = open.filter(has_label).collect();
+        let open = list.in_state(IssueState::Open).filter(has_label);
+        let open: Vec<&Issue> = open.collect();
         let blocked = self.blocked(&list);
         let ready = open.iter().filter(|issue| !blocked.contains_key(&issue.id));
         let ids: Vec<IssueId> = ready.map(|issue| issue.id.clone()).collect();

@@ -131,14 +131,10 @@ impl Gates {
         match self.gates.get(name) {
             Some(known) if known.by == by => return Ok(false),
             Some(known) => {
-                let [known, asked] = [known.by, by].map(|by| match by {
-                    GateBy::Anyone => "anyone",
-                    GateBy::People => "people",
-                });
                 return Err(Error::conflict(
                     format!(
-                        "the gate {name} is defined already: it is for {known}, and you asked for \
-                         {asked}"
+                        "the gate {name} is defined already: it is for {}, and you asked for {by}",
+                        known.by
                     ),
                     "use it as it is, or define one of another name",
                 ));

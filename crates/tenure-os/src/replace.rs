@@ -225,8 +225,8 @@ impl<'a> Replacement<'a> {
     ///
     /// # Errors
     ///
-    /// `Conflict` if it is not: the target then keeps what the other program made, and nothing
-    /// is written.
+    /// `Conflict` if it is not: the target then keeps what the other program made, and nothing is
+    /// written.
     pub fn put_in_place_if_unchanged(mut self) -> Result<()> {
         self.require_unchanged()?;
         match self.exchange()? {

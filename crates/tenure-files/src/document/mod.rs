@@ -99,7 +99,7 @@ pub use edit::{Terms, check_json};
 pub use error::DocumentError;
 pub use fence::Fence;
 pub use follow::Follow;
-pub use json::DOCUMENT_BYTES_MAX;
+pub use json::{DOCUMENT_BYTES_MAX, Lexer};
 pub(crate) use path::lock_beside;
 pub use several::DOCUMENTS_MAX;
 pub use style::laid_out;

@@ -8,7 +8,7 @@ use tenure_api::board::VerifyBoard;
 
 use super::BoardSurface;
 use crate::cli::Global;
-use crate::commands::faults;
+use crate::commands::findings;
 use crate::report::Failure;
 
 #[derive(Debug, Args)]
@@ -44,6 +44,6 @@ pub fn verify(global: &Global, options: Verify) -> Result<ExitCode, Failure> {
         board: on.dir.clone(),
         repair: options.repair,
     })?;
-    let whole = format!("{} issues", verified.issues);
-    faults::answer(&on.surface, verified, |it| &mut it.findings, &whole)
+    let seen = format!("{} issues", verified.issues);
+    findings::answer(on.surface.is_json(), verified, |it| &mut it.findings, &seen)
 }

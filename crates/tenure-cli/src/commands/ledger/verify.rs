@@ -8,7 +8,7 @@ use tenure_api::ledger;
 use super::Place;
 use super::failure::about;
 use crate::cli::Global;
-use crate::commands::faults;
+use crate::commands::findings;
 use crate::report::Failure;
 use crate::surface::Surface;
 
@@ -55,6 +55,6 @@ pub fn verify(global: &Global, options: Verify) -> Result<ExitCode, Failure> {
         confirmed: options.yes,
     };
     let verified = surface.call(request, &caller).map_err(about)?;
-    let whole = format!("{} events", verified.events);
-    faults::answer(&surface, verified, |it| &mut it.findings, &whole)
+    let seen = format!("{} events", verified.events);
+    findings::answer(surface.is_json(), verified, |it| &mut it.findings, &seen)
 }
