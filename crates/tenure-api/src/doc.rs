@@ -231,7 +231,7 @@ impl FromStr for Version {
             let shown: String = text.chars().take(SHOWN_MAX).collect();
             Error::BadInput(format!(
                 "{shown:?} is not a version: a version is 64 hexadecimal digits, \
-                 as tenure doc read --json shows it"
+                 as a read shows it"
             ))
         })
     }

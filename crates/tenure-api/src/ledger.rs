@@ -1,5 +1,6 @@
 //! Ledgers: events in order, and claims on nodes.
 
+use crate::Finding;
 use std::borrow::Cow;
 use std::path::PathBuf;
 
@@ -147,20 +148,6 @@ pub struct Verified {
     pub events: u64,
     /// The problems.
     pub findings: Vec<Finding>,
-}
-
-/// One thing that is wrong with a ledger.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Finding {
-    /// The name of the file in the directory of the ledger.
-    pub file: String,
-    /// The problem.
-    pub problem: String,
-    /// The action of a repair, or the remedy instead.
-    pub repair: String,
-    /// True if it was repaired.
-    #[serde(skip)]
-    pub repaired: bool,
 }
 
 /// Claims a node, or gives a claim more time.

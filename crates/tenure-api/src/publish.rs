@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tenure_core::{LeaseId, Owner, Resource, Timestamp, Token};
+use tenure_core::{LeaseId, Owner, Remedy, Resource, Timestamp, Token};
 
 use crate::operation::operation;
 use crate::text::Span;
@@ -189,7 +189,7 @@ pub struct Recovered {
     /// Its outcome.
     pub outcome: Outcome,
     /// The reason, in words.
-    pub reason: String,
+    pub reason: Remedy,
 }
 
 /// The outcome of a pending manifest.

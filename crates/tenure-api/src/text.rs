@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use tenure_core::{Mode, Resource, Token, duration};
 
 use crate::agents::{AgentState, ChangeState, Program};
-use crate::board::{BoardRepair, GateBy, GateState, IssueId};
+use crate::board::{GateBy, GateState, IssueId};
 use crate::doc::{Expect, Version};
 use crate::ledger::ClaimState;
 use crate::publish::ManifestState;
@@ -28,7 +28,7 @@ macro_rules! shown_as_in_json {
         })*
     };
 }
-shown_as_in_json!(AgentState, BoardRepair, ChangeState, ClaimState);
+shown_as_in_json!(AgentState, ChangeState, ClaimState);
 shown_as_in_json!(GateBy, GateState, ManifestState, Program);
 
 /// Reads a value out of JSON as `FromStr` reads it, and writes it as `Display` shows it.

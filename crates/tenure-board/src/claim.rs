@@ -22,8 +22,8 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// [`Claimed`](Error::Claimed) if another owner has it; a conflict if this owner has it, or if
-    /// it is blocked or done.
+    /// [`Claimed`](tenure_core::error::Claimed) if another owner has it; a conflict if this owner has
+    /// it, or if it is blocked or done.
     pub fn claim(&self, id: &IssueId, ttl: Option<Duration>) -> Result<Issue> {
         self.claim_until(self.deadline(), id, ttl)
     }

@@ -205,10 +205,7 @@ mod tests {
         assert!(!record.exists() && unlocked.exists() && other.exists());
         let repaired = board.repair().unwrap();
         assert!(
-            repaired
-                .findings
-                .iter()
-                .all(|finding| finding.repair.is_done()),
+            repaired.findings.iter().all(|finding| finding.repaired),
             "{repaired:?}"
         );
         assert!(!beside.exists() && !of_index.exists() && unlocked.exists());

@@ -187,6 +187,7 @@ mod crashes;
 mod create;
 mod decide;
 mod edit;
+mod error;
 mod images;
 mod init;
 pub mod issue;
@@ -213,11 +214,11 @@ use tenure_os::clock;
 use tenure_os::disk::{Disk, RealDisk};
 
 pub use claim::{BOARD_CLAIM_TTL, BOARD_CLAIM_TTL_MAX, BOARD_CLAIM_TTL_MIN};
+pub use error::BoardError;
 pub use next::{Next, Take, Unready};
 pub use read::IssueList;
-pub use tenure_api::board::{
-    Blocked, BoardFault, BoardRepair, GateBy, NewIssue, Unreadable, VerifiedBoard,
-};
+pub use tenure_api::Finding;
+pub use tenure_api::board::{Blocked, GateBy, NewIssue, Unreadable, VerifiedBoard};
 pub use tenure_lockfile::FileCaller;
 pub use tenure_os::cancel::Cancel;
 
@@ -260,10 +261,8 @@ impl Board {
     pub fn open(directory: &Path, wait: Duration) -> Result<Self> {
         let mut board = Self::on(directory, FileLocker::new(wait), Arc::new(RealDisk))?;
         if !board.names.index().is_file() {
-            return Err(Error::NotFound(format!(
-                "there is no board in {}",
-                directory.display()
-            )));
+            let path = directory.to_owned();
+            return Err(BoardError::Missing { path }.into());
         }
         if is_in_work_tree(board.names.root()) {
             board.pending_max = 0;

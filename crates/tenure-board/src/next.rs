@@ -2,6 +2,7 @@
 //! has.
 
 use std::time::{Duration, Instant};
+use tenure_core::error::Claimed;
 
 use tenure_api::board::{Blocked, Unreadable};
 use tenure_core::{Class, Error, Result};
@@ -129,8 +130,8 @@ impl Board {
             };
             match error {
                 // Another one was faster, or changed it.
-                Error::Claimed { .. } | Error::NotFound(_) => {}
-                error if error.class() == Class::Conflict => {}
+                error if error.fault::<Claimed>().is_some() => {}
+                error if matches!(error.class(), Class::Conflict | Class::NotFound) => {}
                 Error::Timeout { .. } | Error::Busy { .. } | Error::Corrupt { .. } => {
                     refused.get_or_insert(error);
                 }

@@ -1,5 +1,6 @@
 //! Reading: one file, one issue, all of them.
 
+use crate::BoardError;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
@@ -218,10 +219,10 @@ impl Board {
         let loaded = self.load_registry::<Index>(&path)?;
         match loaded.found {
             Some(_) => Ok(loaded),
-            None => Err(Error::NotFound(format!(
-                "there is no board in {}",
-                self.names.root().display()
-            ))),
+            None => {
+                let path = self.names.root().to_owned();
+                Err(BoardError::Missing { path }.into())
+            }
         }
     }
 

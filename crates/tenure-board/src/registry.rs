@@ -131,7 +131,7 @@ impl Gates {
         match self.gates.get(name) {
             Some(known) if known.by == by => return Ok(false),
             Some(known) => {
-                return Err(Error::contradiction(
+                return Err(Error::conflict(
                     format!(
                         "the gate {name} is defined already: it is for {}, and you asked for {by}",
                         known.by

@@ -106,6 +106,7 @@ macro_rules! forward_lease_store {
                 asker: &'a std::sync::Arc<$crate::Asker>
             ) -> ();
             unclaim(lease: &'a $crate::LeaseId, claimant: &'a str) -> ();
+            circles() -> Vec<$crate::circles::Circle>;
         }
 
         fn release_by<'a>(
@@ -123,10 +124,6 @@ macro_rules! forward_lease_store {
         ) -> $crate::Reply<'a, $crate::Mode> {
             Box::pin(self.inner.downgrade(lease, Some(actor)))
         }
-
-        fn circles(&self) -> $crate::Reply<'_, Vec<$crate::circles::Circle>> {
-            Box::pin(self.inner.circles())
-        }
     };
 }
 
@@ -135,32 +132,13 @@ macro_rules! forward_lease_store {
 #[macro_export]
 macro_rules! forward_record_store {
     () => {
-        fn read_record<'a>(
-            &'a self,
-            key: &'a $crate::records::RecordKey,
-        ) -> $crate::Reply<'a, Option<$crate::records::Record>> {
-            Box::pin(self.inner.read_record(key))
-        }
-
-        fn list_records<'a>(
-            &'a self,
-            query: &'a $crate::records::RecordQuery,
-        ) -> $crate::Reply<'a, $crate::records::RecordPage> {
-            Box::pin(self.inner.list_records(query))
-        }
-
-        fn change_records<'a>(
-            &'a self,
-            change: &'a $crate::records::RecordChange<'a>,
-        ) -> $crate::Reply<'a, Vec<$crate::records::Record>> {
-            Box::pin(self.inner.change_records(change))
-        }
-
-        fn listen<'a>(
-            &'a self,
-            session: &'a $crate::SessionId,
-        ) -> $crate::Reply<'a, Box<dyn $crate::records::WakeUps>> {
-            Box::pin(self.inner.listen(session))
+        $crate::forward! {
+            read_record(key: &'a $crate::records::RecordKey) -> Option<$crate::records::Record>;
+            list_records(query: &'a $crate::records::RecordQuery) -> $crate::records::RecordPage;
+            change_records(
+                change: &'a $crate::records::RecordChange<'a>
+            ) -> Vec<$crate::records::Record>;
+            listen(session: &'a $crate::SessionId) -> Box<dyn $crate::records::WakeUps>;
         }
     };
 }

@@ -57,7 +57,7 @@ mod text;
 pub mod time;
 pub mod token;
 
-pub use error::{Class, Error, LockContext, Result};
+pub use error::{Class, Error, LockContext, Remedy, Result};
 pub use id::{IdempotenceKey, LeaseId, SessionId};
 pub use lease::{Binding, Lease, LeaseState};
 pub use leases::LeaseStore;

@@ -1,5 +1,6 @@
 //! Appending: an event is prepared alone, and put in its place with those of others.
 
+use crate::LedgerError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,7 +72,7 @@ impl Ledger {
     }
 
     /// Appends an event if the newest one has the number `expected`. If not, the error is
-    /// [`SequenceMismatch`](Error::SequenceMismatch): look at what was added, and decide anew.
+    /// [`SequenceMismatch`](LedgerError::SequenceMismatch): look at what was added, and decide anew.
     pub fn append_if_sequence(&self, event: &str, expected: u64) -> Result<u64> {
         let (expect, claim) = (Some(expected), None);
         self.append_on(event, Terms { expect, claim })
@@ -112,7 +113,7 @@ impl Ledger {
                 return Ok(None);
             };
             match self.append_if_sequence(&event, newest) {
-                Err(error @ Error::SequenceMismatch { .. }) => {
+                Err(error) if is_mismatch(&error) => {
                     failed += 1;
                     match policy.pause(failed, random::fraction()) {
                         // Nothing is written in a pause, so a cancellation ends it.
@@ -182,11 +183,12 @@ impl Ledger {
     /// made durable.
     fn outcome(&self, appended: &Appended, error: Error) -> Error {
         match error {
-            Error::Io { .. } if appended.events > 0 => Error::OutcomeUnknown {
+            Error::Io { .. } if appended.events > 0 => LedgerError::OutcomeUnknown {
                 path: self.names.directory().to_owned(),
                 sequence: appended.sequence,
                 source: Box::new(error),
-            },
+            }
+            .into(),
             other => other,
         }
     }
@@ -374,12 +376,18 @@ impl Batch<'_> {
     }
 
     fn mismatch(&self, expected: u64, actual: u64) -> Error {
-        Error::SequenceMismatch {
-            path: self.ledger.names.ledger().to_owned(),
+        let path = self.ledger.names.ledger().to_owned();
+        let mismatch = LedgerError::SequenceMismatch {
+            path,
             expected,
             actual,
-        }
+        };
+        mismatch.into()
     }
+}
+
+fn is_mismatch(error: &Error) -> bool {
+    matches!(error.fault(), Some(LedgerError::SequenceMismatch { .. }))
 }
 
 /// Returns the same error once more.
@@ -398,15 +406,6 @@ fn again(error: &Error) -> Error {
             reason: reason.clone(),
         },
         Error::Corrupt { path, problem } => Error::corrupt(path, problem.clone()),
-        Error::SequenceMismatch {
-            path,
-            expected,
-            actual,
-        } => Error::SequenceMismatch {
-            path: path.clone(),
-            expected: *expected,
-            actual: *actual,
-        },
         other => Error::Internal(other.to_string()),
     }
 }

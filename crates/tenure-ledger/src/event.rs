@@ -147,7 +147,7 @@ pub(super) fn new(text: &str) -> Result<Vec<u8>> {
             "an event is a JSON object with a type, such as {\"type\":\"node_created\"}".into()
         }
         Some(kind) if CLAIM_KINDS.contains(&kind) => {
-            format!("{kind} is not appended: tenure ledger claim, release and reap write it")
+            format!("{kind} is not appended: claims, their releases and reaping write it")
         }
         Some(MISSING_KIND) => {
             format!("{MISSING_KIND} is not appended: it stands for an event that is gone")

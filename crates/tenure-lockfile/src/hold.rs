@@ -281,7 +281,7 @@ impl Hold {
     }
 
     fn conflict(&self, expected: &str) -> Error {
-        Error::conflict(self.context(), expected, self.locked.mode.to_string())
+        Error::unexpected(self.context(), expected, self.locked.mode.to_string())
     }
 
     fn context(&self) -> Box<LockContext> {

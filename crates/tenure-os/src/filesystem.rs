@@ -86,8 +86,7 @@ pub fn require_trusted(path: &Path) -> Result<()> {
             path.display(),
             file_system.name
         ),
-        "use a local directory (for a store: --store), or, if you know that all its users \
-                 are on this machine, set TENURE_TRUST_FLOCK=1",
+        "use a local directory (for a store: {.store}), or, if you know that all its users are on this machine, set {$trust_flock}=1",
     ))
 }
 

@@ -225,8 +225,8 @@ impl<'a> Replacement<'a> {
     ///
     /// # Errors
     ///
-    /// `Contradiction` if it is not: the target then keeps what the other program made, and nothing
-    /// is written.
+    /// `Conflict` if it is not: the target then keeps what the other program made, and nothing is
+    /// written.
     pub fn put_in_place_if_unchanged(mut self) -> Result<()> {
         self.require_unchanged()?;
         match self.exchange()? {
@@ -317,7 +317,7 @@ impl<'a> Replacement<'a> {
     }
 
     fn changed(&self) -> Error {
-        Error::contradiction(
+        Error::conflict(
             format!(
                 "{} was changed meanwhile by a program that takes no lock; nothing was written",
                 self.target.display()
@@ -330,7 +330,7 @@ impl<'a> Replacement<'a> {
 /// Returns the error for files of other programs that a change took out of their places.
 pub fn others_kept(kept: &[PathBuf]) -> Error {
     let kept: Vec<String> = kept.iter().map(|path| path.display().to_string()).collect();
-    Error::contradiction(
+    Error::conflict(
         format!(
             "a program that takes no lock changed the same file meanwhile; what it made is kept as {}",
             kept.join(", ")

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tenure::store::Asker;
-use tenure::{Automated, Owner, SessionOptions};
+use tenure::{Automated, Owner, Remedy, SessionOptions};
+use tenure_core::error::{Part, Words};
 use tenure_core::setters;
 use tenure_os::cancel::Cancel;
 
@@ -23,6 +24,7 @@ pub struct Caller {
     around: Outers,
     cancel: Cancel,
     observer: Arc<dyn Observer>,
+    words: Words,
 }
 
 impl Caller {
@@ -39,6 +41,7 @@ impl Caller {
             around: Outers::default(),
             cancel: Cancel::default(),
             observer: Arc::new(Silent),
+            words: Part::to_string,
         }
     }
 
@@ -55,6 +58,8 @@ impl Caller {
         cancelled_by(cancel: Cancel) => cancel = cancel;
         /// Sets who is told what it waits for.
         observed_by(observer: Arc<dyn Observer>) => observer = observer;
+        /// Sets the words of its surface, for sentences that name operations.
+        told_in(words: Words) => words = words;
     }
 
     /// The thread that calls may block: work on files is done on it. Its runtime has other threads,
@@ -87,6 +92,16 @@ impl Caller {
     /// Returns who is told what it waits for.
     pub fn observer(&self) -> &Arc<dyn Observer> {
         &self.observer
+    }
+
+    /// Returns a sentence in the words of its surface.
+    pub fn in_words(&self, remedy: impl Into<Remedy>) -> String {
+        remedy.into().in_words(self.words)
+    }
+
+    /// Tells its observer something that people should know.
+    pub fn tell(&self, word: impl Into<Remedy>) {
+        self.observer.word(&self.in_words(word));
     }
 
     /// Returns the options of a session of its own.

@@ -143,7 +143,7 @@ impl Service {
                     "{owner} may not trust a file system: {}",
                     automated.reason(owner)
                 ),
-                "unset TENURE_TRUST_FLOCK; a person may set trust_flock = true in tenure.toml",
+                "unset {$trust_flock}; a person may set trust_flock = true in tenure.toml",
             ));
         }
         Ok(())

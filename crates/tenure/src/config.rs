@@ -576,7 +576,7 @@ mod tests {
                 .with_environment(&environment)
                 .unwrap_err();
             assert_eq!(error.class(), tenure_core::Class::Configuration);
-            assert!(error.to_string().contains(name) && error.remedy().contains(name));
+            assert!(error.to_string().contains(name) && error.remedy().to_string().contains(name));
         }
     }
 
@@ -588,13 +588,19 @@ mod tests {
         ] {
             let error = Config::parse(text, Path::new("tenure.toml")).unwrap_err();
             assert!(
-                error.remedy().starts_with("an operation has about"),
+                error
+                    .remedy()
+                    .to_string()
+                    .starts_with("an operation has about"),
                 "{error}"
             );
         }
         let error = Config::parse("[retry]\nx = 1\n", Path::new("tenure.toml")).unwrap_err();
         assert!(
-            error.remedy().starts_with("known keys are store"),
+            error
+                .remedy()
+                .to_string()
+                .starts_with("known keys are store"),
             "{error}"
         );
     }

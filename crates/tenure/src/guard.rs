@@ -204,7 +204,7 @@ impl Guard {
         self.hold.check()?;
         let mode = self.mode();
         if mode != Mode::Upgradeable {
-            return Err(Error::conflict(
+            return Err(Error::unexpected(
                 self.hold.context(),
                 "an upgradeable lease",
                 mode.to_string(),

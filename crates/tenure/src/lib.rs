@@ -116,8 +116,8 @@ pub use settings::Settings;
 pub use tenure_core::store::Waiting;
 pub use tenure_core::{
     Binding, Class, Error, IdempotenceKey, Lease, LeaseId, LeaseState, Listing, LockContext,
-    LockSet, Mode, Owner, Query, Ranking, Resource, Result, RetryPolicy, SessionId, Timestamp,
-    Token,
+    LockSet, Mode, Owner, Query, Ranking, Remedy, Resource, Result, RetryPolicy, SessionId,
+    Timestamp, Token,
 };
 pub use tenure_core::{duration, request, shown_address, without_passwords};
 pub use tenure_os::clock;

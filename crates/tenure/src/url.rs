@@ -120,7 +120,7 @@ fn bad(url: &str, problem: &str) -> Error {
     let shown: String = shown_address(url).chars().take(200).collect();
     Error::configuration(
         format!("bad store {shown:?}: {problem}; {KNOWN}"),
-        "name a store with --store or TENURE_STORE, such as sqlite:/var/lib/locks.db",
+        "name a store with {$store}, such as sqlite:/var/lib/locks.db",
     )
 }
 

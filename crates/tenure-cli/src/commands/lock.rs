@@ -97,12 +97,14 @@ pub fn lock(global: &Global, options: Lock) -> Result<ExitCode, Failure> {
     printed
 }
 
-/// The only state that taking a lock conflicts with is that of its key.
+/// The only lock that taking one conflicts with is that of its key.
 fn failure(failure: Failure) -> Failure {
     match failure {
-        Failure::Error(error @ Error::Conflict { .. }) => {
-            Failure::with_remedy(error, "use another key")
-        }
+        Failure::Error(
+            error @ Error::Conflict {
+                context: Some(_), ..
+            },
+        ) => Failure::with_remedy(error, "use another key"),
         failure => failure,
     }
 }

@@ -10,7 +10,7 @@ pub mod completions;
 pub mod doc;
 pub mod doctor;
 pub mod downgrade;
-mod faults;
+pub mod findings;
 pub mod ledger;
 pub mod lock;
 pub mod ls;

@@ -12,7 +12,7 @@ use tenure_api::publish::{Outcome, Recovered};
 use crate::cli::Global;
 use crate::output::{self, word};
 use crate::people::visible;
-use crate::report::Failure;
+use crate::report::{Failure, render};
 use crate::surface::Surface;
 
 #[derive(Debug, Args)]
@@ -39,7 +39,10 @@ pub fn recover(global: &Global, options: Recover) -> Result<ExitCode, Failure> {
     let surface = Surface::open(global)?.on_threads()?;
     let caller = surface.caller(None)?;
     let dry_run = options.dry_run;
-    let found = surface.call(leases::Recover { dry_run }, &caller)?;
+    let mut found = surface.call(leases::Recover { dry_run }, &caller)?;
+    for manifest in &mut found.manifests {
+        render(&mut manifest.reason);
+    }
     surface.answer(&found, || print(&found))
 }
 
@@ -68,7 +71,7 @@ fn publish_in_words(found: &Recovered) -> String {
         Outcome::Aborted => "aborted",
         Outcome::Kept => "kept",
     };
-    let (manifest, reason) = (&found.manifest, visible(&found.reason));
+    let (manifest, reason) = (&found.manifest, visible(&found.reason.to_string()));
     format!(
         "{what}: publish {} to {}: {reason}",
         manifest.id,

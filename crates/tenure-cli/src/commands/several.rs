@@ -37,7 +37,7 @@ struct Document<'a> {
 struct LeaseError<'a> {
     lease: &'a str,
     #[serde(flatten)]
-    error: Body<'a>,
+    error: Body,
 }
 
 impl Several {

@@ -551,7 +551,7 @@ fn what_processes_did_that_are_killed_and_stopped_is_there_and_nobody_shared_an_
         // The repair finishes the changes of killed workers.
         let repaired = place.board().repair().unwrap();
         assert!(
-            repaired.findings.iter().all(|found| found.repair.is_done()),
+            repaired.findings.iter().all(|found| found.repaired),
             "seed {seed}: {repaired:?}"
         );
         assert_eq!(place.board().verify().unwrap().findings, [], "seed {seed}");

@@ -7,6 +7,7 @@
 mod checks;
 mod pipe;
 mod schemas;
+mod words;
 #[path = "../cli/world.rs"]
 #[allow(dead_code, reason = "shared with the tests of the command")]
 mod world;

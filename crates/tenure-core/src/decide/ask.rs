@@ -176,7 +176,7 @@ pub enum Refusal {
 impl Refusal {
     /// Returns the error for a caller that wanted to change the mode of a lease.
     pub fn of_mode(self, lease: &LeaseId, context: Box<LockContext>) -> Error {
-        let conflict = |expected: &str, actual: &str| Error::conflict(context, expected, actual);
+        let conflict = |expected: &str, actual: &str| Error::unexpected(context, expected, actual);
         let over = |reason: &str| Error::over(lease, reason);
         match self {
             Refusal::NotUpgradeable => conflict("an upgradeable lease", "read"),

@@ -46,7 +46,7 @@ impl FileStore {
                 "{} cannot hold {resource} for several at once: the kernel counts no holders",
                 self.record_context.url()
             ),
-            "use a store that can count, such as --store sqlite:PATH",
+            "use a store that can count, such as {.store} sqlite:PATH",
         )
     }
 

@@ -157,7 +157,7 @@ fn a_directory_without_write_permission_is_refused_with_a_way_out() {
             let error = patient().lock_exclusive(path).err().unwrap();
             assert_eq!(kind_of(&error), ErrorKind::PermissionDenied);
             assert!(
-                error.remedy().contains("write access"),
+                error.remedy().to_string().contains("write access"),
                 "{}",
                 error.remedy()
             );
@@ -193,7 +193,7 @@ fn a_read_only_mount_is_refused_and_can_be_looked_at() {
             let error = patient().lock_exclusive(path).err().unwrap();
             assert_eq!(kind_of(&error), ErrorKind::ReadOnlyFilesystem, "{error}");
             assert!(
-                error.remedy().contains("another place"),
+                error.remedy().to_string().contains("another place"),
                 "{}",
                 error.remedy()
             );
@@ -223,7 +223,7 @@ fn a_full_disk_is_refused_and_leaves_nothing_held() {
             let error = locker.lock(&path, mode).err().unwrap();
             assert_eq!(kind_of(&error), ErrorKind::StorageFull, "{error}");
             assert!(
-                error.remedy().contains("free some disk space"),
+                error.remedy().to_string().contains("free some disk space"),
                 "{}",
                 error.remedy()
             );
@@ -294,7 +294,7 @@ fn a_missing_directory_is_told_and_not_made() {
         let error = result.err().unwrap();
         assert_eq!(kind_of(&error), ErrorKind::NotFound);
         assert!(
-            error.remedy().contains("create the directory"),
+            error.remedy().to_string().contains("create the directory"),
             "{}",
             error.remedy()
         );

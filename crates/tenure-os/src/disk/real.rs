@@ -266,7 +266,7 @@ fn require_no_mount(directory: &Path) -> io::Result<()> {
         return Ok(());
     }
     let problem = format!(
-        "something is mounted on {}: unmount it, then run tenure recover",
+        "something is mounted on {}: unmount it, then recover again",
         directory.display()
     );
     Err(io::Error::new(io::ErrorKind::ResourceBusy, problem))

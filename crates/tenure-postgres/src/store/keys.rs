@@ -60,7 +60,7 @@ pub(super) fn lock(keyed: &Keyed) -> Statement<'static> {
 /// answer was lost.
 pub(super) fn check_askers(found: &[Row], keyed: &Keyed, leases: &[LeaseId]) -> Result<()> {
     let lost = |by: &str| {
-        Error::contradiction(
+        Error::conflict(
             format!(
                 "key {}: its asker was not seen for 15s, and {by}",
                 keyed.key

@@ -112,7 +112,7 @@ async fn a_timeout_names_the_holders_and_where_to_look() {
         "{said}"
     );
     assert!(
-        error.remedy().contains("tenure advisory ls"),
+        error.remedy().to_string().contains("advisory.ls"),
         "{}",
         error.remedy()
     );

@@ -20,7 +20,7 @@ async fn a_pooler_that_shares_sessions_is_refused_with_the_reason() {
             let error = opened.err().expect("it was not refused");
             assert_eq!(error.class(), Class::Configuration, "{mode:?}: {error:?}");
             assert!(error.to_string().contains("pooler"), "{mode:?}: {error}");
-            assert!(error.remedy().contains("pool_mode = session"));
+            assert!(error.remedy().to_string().contains("pool_mode = session"));
         }
     }
 }
@@ -56,7 +56,10 @@ async fn a_pooler_that_does_not_clean_sessions_is_refused_with_the_reason() {
     let error = opened.err().expect("it was not refused");
     assert_eq!(error.class(), Class::Configuration, "{error:?}");
     assert!(error.to_string().contains("does not clean"), "{error}");
-    assert!(error.remedy().contains("server_reset_query"), "{error:?}");
+    assert!(
+        error.remedy().to_string().contains("server_reset_query"),
+        "{error:?}"
+    );
 }
 
 /// A proxy that keeps sessions apart but passes no notifications on is found by the NOTIFY alone.

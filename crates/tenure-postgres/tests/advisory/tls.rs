@@ -77,7 +77,10 @@ async fn tls_is_as_the_url_asks_for() {
     };
     assert_eq!(refused.class(), Class::Configuration, "{refused:?}");
     assert!(refused.to_string().contains("without TLS"), "{refused}");
-    assert!(refused.remedy().contains("sslmode=require"), "{refused:?}");
+    assert!(
+        refused.remedy().to_string().contains("sslmode=require"),
+        "{refused:?}"
+    );
     // The certificate names localhost, and the address is a number.
     let by_name = |options: &str| url(options).replace("127.0.0.1", "localhost");
     assert!(by_name("").contains("localhost"));

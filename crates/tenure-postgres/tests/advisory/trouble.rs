@@ -42,7 +42,7 @@ async fn a_role_without_rights_is_told_which_it_needs() {
             Ok(locks) => locks.lock(AGENT, 1, SHORT).await.unwrap_err(),
         };
         assert_eq!(error.class(), Class::Configuration, "{error:?}");
-        assert!(error.remedy().contains("GRANT"), "{error:?}");
+        assert!(error.remedy().to_string().contains("GRANT"), "{error:?}");
     }
     scene.database.psql(&format!(
         "GRANT USAGE ON SCHEMA tenure TO {role};

@@ -111,7 +111,12 @@ async fn tables_that_somebody_else_changed_are_found() {
     }
     // The remedy in the finding mends it, too.
     scene.database.psql("DELETE FROM tenure.resources");
-    let remedy = bad(&scene.store).await.remove(0).remedy.unwrap();
+    let remedy = bad(&scene.store)
+        .await
+        .remove(0)
+        .remedy
+        .unwrap()
+        .to_string();
     let (_, statements) = remedy.split_once("run: ").unwrap();
     scene.database.psql(statements);
     assert_eq!(bad(&scene.store).await, []);
@@ -132,7 +137,7 @@ async fn rights_that_are_missing_are_found_with_what_to_grant() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(told[0].name, "permissions");
     assert!(told[0].text.contains(&role), "{told:?}");
-    let remedy = told[0].remedy.as_ref().unwrap();
+    let remedy = told[0].remedy.as_ref().unwrap().to_string();
     let (_, statements) = remedy.split_once("run: ").unwrap();
     scene.database.psql(statements);
     assert_eq!(bad(&store).await, []);

@@ -68,11 +68,17 @@ async fn a_standby_is_refused_with_where_to_go() {
     pair.until_level().await;
     let refused = open(&pair.standby_database.url()).await.err().unwrap();
     assert_eq!(refused.class(), Class::Configuration, "{refused:?}");
-    assert!(refused.remedy().contains("primary"), "{refused:?}");
+    assert!(
+        refused.remedy().to_string().contains("primary"),
+        "{refused:?}"
+    );
     let locks = AdvisoryLocks::open(&pair.standby_database.url(), Settings::default()).await;
     let refused = locks.err().unwrap();
     assert_eq!(refused.class(), Class::Configuration, "{refused:?}");
-    assert!(refused.remedy().contains("primary"), "{refused:?}");
+    assert!(
+        refused.remedy().to_string().contains("primary"),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -48,7 +48,10 @@ async fn tables_of_a_newer_tenure_are_refused_and_left_alone() {
     assert_eq!(error.class(), Class::Configuration, "{error:?}");
     assert!(error.to_string().contains("newer tenure"), "{error}");
     assert!(error.to_string().contains("999"), "{error}");
-    assert!(error.remedy().contains("upgrade tenure"), "{error:?}");
+    assert!(
+        error.remedy().to_string().contains("upgrade tenure"),
+        "{error:?}"
+    );
     database.psql("DELETE FROM tenure.migrations WHERE version = 999");
     let store = open(&database.url()).await.unwrap();
     take(&store, "a").await;

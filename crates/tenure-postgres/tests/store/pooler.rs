@@ -16,7 +16,7 @@ async fn a_pooler_that_shares_sessions_is_refused_with_the_reason() {
         let error = open(bouncer.url()).await.err().expect("it was not refused");
         assert_eq!(error.class(), Class::Configuration, "{mode:?}: {error:?}");
         assert!(error.to_string().contains("pooler"), "{mode:?}: {error}");
-        assert!(error.remedy().contains("pool_mode = session"));
+        assert!(error.remedy().to_string().contains("pool_mode = session"));
     }
     let tables = "SELECT count(*) FROM pg_namespace WHERE nspname = 'tenure'";
     assert_eq!(

@@ -26,7 +26,7 @@ async fn a_role_without_rights_is_told_which_it_needs() {
     empty.psql(&format!("CREATE ROLE {role} LOGIN"));
     let told = |error: Error, wanted: &str| {
         assert_eq!(error.class(), Class::Configuration, "{error:?}");
-        assert!(error.remedy().contains(wanted), "{error:?}");
+        assert!(error.remedy().to_string().contains(wanted), "{error:?}");
         assert!(error.to_string().contains("permission denied"), "{error}");
     };
     // Where there is no schema yet, a role has to be allowed to make it.
@@ -68,7 +68,12 @@ async fn a_user_of_older_tables_is_told_that_their_owner_has_to_come_first() {
     assert_eq!(error.class(), Class::Configuration, "{error:?}");
     assert!(error.to_string().contains("has schema 2"), "{error}");
     assert!(error.to_string().contains(&role), "{error}");
-    assert!(error.remedy().contains("as the owner of the schema"));
+    assert!(
+        error
+            .remedy()
+            .to_string()
+            .contains("as the owner of the schema")
+    );
     drop(open(&scene.database.url()).await.unwrap());
     drop(open(&url).await.unwrap());
     scene

@@ -45,9 +45,9 @@ async fn of_store(service: &Service, caller: &Caller, checks: &mut Vec<Examined>
     }
     let url = service.address_for_others(Some(&keeper));
     checks.push(exclusion::prove(service, caller, &keeper, url).await);
-    checks.extend(sandbox::reach(service, url));
+    checks.extend(sandbox::reach(service, caller, url));
     checks.extend(sandbox::worktrees(service));
-    checks.extend(hooks::all(service, &keeper, url).await);
+    checks.extend(hooks::all(service, caller, &keeper, url).await);
     checks.push(leftovers::all(service, caller, &keeper).await);
     checks.push(slots(service));
 }

@@ -45,7 +45,7 @@ async fn try_prove(caller: &Caller, keeper: &Keeper, url: &str) -> Result<&'stat
     if taken.is_some() {
         return Err(Error::configuration(
             "two processes held the same lock at the same time",
-            "do not use this store; choose a local directory with --store",
+            "do not use this store; choose a local directory with {.store}",
         ));
     }
     let end = match keeper.capabilities().ttl {
@@ -140,7 +140,7 @@ mod tests {
         let said = r#"{"error":{"message":"the disk is full","remedy":"free some disk space"}}"#;
         let error = not_taken(said);
         assert!(error.to_string().ends_with("lock: the disk is full"));
-        assert_eq!(error.remedy(), "free some disk space");
+        assert_eq!(error.remedy(), "free some disk space".into());
         assert_eq!(not_taken("").class(), tenure::Class::Internal);
     }
 }

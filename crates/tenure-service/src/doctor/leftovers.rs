@@ -32,7 +32,7 @@ async fn found(caller: &Caller, keeper: &Keeper) -> Result<Examined> {
             counted(stale, "stale lease")
         );
         if stale > 0 {
-            detail.push_str(" (tenure recover ends what is stale)");
+            detail += &caller.in_words(" ({recover} ends what is stale)");
         }
     }
     if counts.unknown > 0 {
@@ -40,8 +40,8 @@ async fn found(caller: &Caller, keeper: &Keeper) -> Result<Examined> {
             "{detail}; {} of a session that is neither proved alive nor dead",
             counted(counts.unknown, "lease")
         );
-        let remedy = "see STATE in tenure ls; if its holder is gone, end it with: \
-                      tenure break LEASE --reason TEXT";
+        let remedy = "see STATE in {ls}; if its holder is gone, end it with: \
+                      {break lease=LEASE reason=TEXT}";
         return Ok(Found::bad(detail, remedy).of(NAME));
     }
     Ok(Found::good(detail).of(NAME))

@@ -60,7 +60,7 @@ pub fn file_system(service: &Service, directory: &Path, trust: bool) -> Examined
         }
         Ok(found) => Found::bad(
             format!("{}, where flock is not known to hold", found.name),
-            "choose a local directory with --store, or set TENURE_TRUST_FLOCK=1 if you know better",
+            "choose a local directory with {.store}, or set {$trust_flock}=1 if you know better",
         )
         .of(name),
     }

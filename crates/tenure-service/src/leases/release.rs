@@ -48,7 +48,7 @@ async fn only_lease_of(keeper: &Keeper, resource: &Resource, owner: &Owner) -> R
         ))),
         several => {
             let ids: Vec<&str> = several.iter().map(|lease| lease.lease.as_str()).collect();
-            Err(Error::conflict(
+            Err(Error::unexpected(
                 keeper.context_of(resource, Mode::Write),
                 format!("one lease of {owner}"),
                 format!("held by it {} times: {}", ids.len(), ids.join(", ")),

@@ -198,7 +198,7 @@ impl Anchor {
                     "{} was made by a newer tenure: it has version {version}",
                     self.path.display()
                 ),
-                "upgrade tenure, or choose another place with --store",
+                "upgrade tenure, or choose another place with {.store}",
             )
         })
     }

@@ -257,7 +257,7 @@ fn database_at(path: &Path) -> Result<Option<FileStatus>> {
 fn not_a_database(path: &Path, problem: &str) -> Error {
     Error::configuration(
         format!("{} cannot be the database: {problem}", path.display()),
-        "choose another place with --store",
+        "choose another place with {.store}",
     )
 }
 

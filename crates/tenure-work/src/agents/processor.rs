@@ -22,7 +22,6 @@
 //! its hook never heard of it is not processed again.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tenure::patterns::{EntityLocks, under};
@@ -386,7 +385,6 @@ impl<L: EntityLocks> Processor<'_, L> {
                 return Ok(None);
             };
             let agent: Agent = read(&record)?;
-            let decided = Mutex::new(None);
             let decide = |seen: &Seen| {
                 let command = seen.get(&command_key(agent.id, agent.commands)?);
                 let command = command.filter(|_| agent.is_command_open);
@@ -403,19 +401,15 @@ impl<L: EntityLocks> Processor<'_, L> {
                 if let Some(decision) = &applied {
                     decision.put(&mut changes)?;
                 }
-                *tenure_core::internal::lock(&decided) = applied;
-                Ok(changes)
+                Ok((changes, applied))
             };
             let keys = named.keys(&agent)?;
             let expected = Expected::Version(record.version);
-            let change = RecordChange::new(keys, &decide).expecting(key.clone(), expected);
-            match records.change(&change).await {
+            let others = keys.into_iter().map(|key| (key, Expected::Any));
+            let named = others.chain([(key.clone(), expected)]);
+            match records.decide(named, decide).await {
                 Err(Error::RecordChanged { .. }) if tries < TRIES => {}
-                changed => {
-                    changed?;
-                    let decided = tenure_core::internal::lock(&decided).take();
-                    return Ok(decided);
-                }
+                decided => return decided,
             }
         }
         Ok(None)

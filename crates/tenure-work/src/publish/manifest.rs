@@ -175,7 +175,7 @@ pub(super) fn require_pending(manifest: &Manifest, seen: &Seen) -> Result<()> {
                 manifest.id,
                 state.map_or_else(|| "gone".into(), |state| state.to_string())
             ),
-            "look at what is there with: tenure publish --history TARGET",
+            "look at what is there with: {publish.history target=TARGET}",
         )),
     }
 }

@@ -28,6 +28,7 @@
 
 #[cfg(test)]
 mod crashes;
+mod error;
 mod look;
 mod manifest;
 mod recover;
@@ -218,7 +219,7 @@ impl Publisher<'_> {
             Ok(committed) => Ok(Manifest { files, ..committed }),
             Err(error) => Err(Error::HalfWay {
                 done: format!(
-                    "{} is in place, and its manifest {} was not committed by this publish: if it is pending, the next publish or tenure recover commits it",
+                    "{} is in place, and its manifest {} was not committed by this publish: if it is pending, the next publish or a recovery commits it",
                     manifest.target, manifest.id
                 ),
                 source: Box::new(error),

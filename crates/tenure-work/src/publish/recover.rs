@@ -16,6 +16,7 @@
 //! A crash after any of these leaves a pending manifest, which is judged again. After 5 nothing is
 //! left to do but to remove tmp, which has a record of its own.
 
+use super::error::PublishError;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,9 @@ use tenure::audit::Action;
 use tenure::leases::Recovery;
 use tenure::records::{Changes, Column, Fence, RecordChange, RecordQuery, Records, Seen};
 use tenure::store::Asker;
-use tenure::{Error, Keeper, LockContext, Mode, Options, Owner, Result, SessionOptions, clock};
+use tenure::{
+    Error, Keeper, LockContext, Mode, Options, Owner, Remedy, Result, SessionOptions, clock,
+};
 use tenure_files::publish::{CrashOutcome, Inode};
 use tenure_os::blocking::blocking;
 use tenure_os::cancel::Cancel;
@@ -82,10 +85,8 @@ pub(super) async fn pending_of(
             let location = format!("manifest {} of {}", manifest.id, manifest.target);
             let store = keeper.url();
             let context = LockContext::new(manifest.resource, Mode::Write, store, location);
-            return Err(Error::Busy {
-                context: Box::new(context),
-                holders: Vec::new(),
-            });
+            let context = Box::new(context);
+            return Err(PublishError::UnderWay { context }.into());
         }
     }
     Ok(())
@@ -204,16 +205,13 @@ async fn recover_one(
     actor: &Owner,
     recovery: Recovery,
 ) -> Result<Recovered> {
-    let kept = |manifest: Manifest, reason: String| Recovered {
+    let kept = |manifest: Manifest, reason: Remedy| Recovered {
         manifest,
         outcome: Outcome::Kept,
         reason,
     };
     if !manifest::is_of_this_machine(&manifest) {
-        let reason = format!(
-            "it was begun on {}: run tenure recover there",
-            manifest.host
-        );
+        let reason = Remedy::of("it was begun on {}: run {recover} there", &[&manifest.host]);
         return Ok(kept(manifest, reason));
     }
     if recovery == Recovery::DryRun {
@@ -243,9 +241,9 @@ async fn recover_one(
         }),
         Ok(None) => {
             let reason = format!("{} is held: it may be under way", manifest.resource);
-            Ok(kept(manifest, reason))
+            Ok(kept(manifest, reason.into()))
         }
-        Err(error) => Ok(kept(manifest, error.to_string())),
+        Err(error) => Ok(kept(manifest, error.to_string().into())),
     }
 }
 

@@ -9,7 +9,7 @@
 //!    thinks, asks its guard again, and writes one more than the value it knows. Now and then it
 //!    works for longer than a lease lasts, so that renewals matter.
 //! 3. While the guard is unknown it stands still. Told that the lock is lost, it does everything
-//! that must fail from then on: it goes on to write for a while, renews and releases.
+//!    that must fail from then on: it goes on to write for a while, renews and releases.
 //! 4. Otherwise it releases, or now and then just drops the guard.
 
 use std::path::PathBuf;

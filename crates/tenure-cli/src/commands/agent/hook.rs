@@ -6,6 +6,7 @@
 //! The project is that of the variable of the program, else of the directory of this process. The
 //! input is waited for as long as the event may take then.
 
+use crate::report::in_words;
 use std::env;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -64,7 +65,7 @@ pub fn hook(global: &Global, options: Hook) -> ExitCode {
     let global = global.clone();
     in_time(move |progress| match answered(&global, options, progress) {
         Ok(hooked) => tell(&hooked, progress),
-        Err(error) => say(&format!("{error}; {}", error.remedy())),
+        Err(error) => say(&format!("{error}; {}", in_words(&error.remedy()))),
     })
 }
 

@@ -8,7 +8,7 @@ use tenure_api::board::VerifyBoard;
 
 use super::BoardSurface;
 use crate::cli::Global;
-use crate::commands::faults;
+use crate::commands::findings;
 use crate::report::Failure;
 
 #[derive(Debug, Args)]
@@ -44,16 +44,6 @@ pub fn verify(global: &Global, options: Verify) -> Result<ExitCode, Failure> {
         board: on.dir.clone(),
         repair: options.repair,
     })?;
-    let repaired = verified.findings.iter();
-    let repaired = repaired.filter(|fault| fault.repair.is_done()).count();
-    let left = verified.findings.len() - repaired;
-    let faults = verified.findings.iter().map(|fault| {
-        let (file, problem) = (fault.file.clone(), fault.problem.clone());
-        [file, problem, fault.repair.to_string()]
-    });
-    let whole = format!("{} issues", verified.issues);
-    on.surface.answer(&verified, || {
-        faults::print(&whole, faults, (left, repaired))
-    })?;
-    Ok(faults::exit_code(left))
+    let seen = format!("{} issues", verified.issues);
+    findings::answer(on.surface.is_json(), verified, |it| &mut it.findings, &seen)
 }

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
+use tenure_files::document::DocumentError;
 
-use tenure::{Class, Error};
+use tenure::Class;
 use tenure_api::doc::{Document, Expect, Write};
 use tenure_api::text::Json;
 use tenure_service::doc::Seen;
@@ -71,7 +72,11 @@ fn create(surface: &Surface, options: &Read, file: &Path, text: &str) -> Result<
         wait: options.access.wait(),
     };
     match surface.call_on_files(request, &caller) {
-        Err(Failure::Error(Error::OtherVersion { .. })) => Ok(()),
+        Err(Failure::Error(error))
+            if matches!(error.fault(), Some(DocumentError::OtherVersion { .. })) =>
+        {
+            Ok(())
+        }
         made => made.map(drop),
     }
 }

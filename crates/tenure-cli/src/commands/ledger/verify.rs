@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use tenure_api::ledger::{self};
+use tenure_api::ledger;
 
 use super::Place;
 use super::failure::about;
 use crate::cli::Global;
-use crate::commands::faults;
+use crate::commands::findings;
 use crate::report::Failure;
 use crate::surface::Surface;
 
@@ -55,16 +55,6 @@ pub fn verify(global: &Global, options: Verify) -> Result<ExitCode, Failure> {
         confirmed: options.yes,
     };
     let verified = surface.call(request, &caller).map_err(about)?;
-    let repaired = verified.findings.iter();
-    let repaired = repaired.filter(|fault| fault.repaired).count();
-    let left = verified.findings.len() - repaired;
-    let faults = verified.findings.iter().map(|fault| {
-        let (file, problem) = (fault.file.clone(), fault.problem.clone());
-        [file, problem, fault.repair.clone()]
-    });
-    let whole = format!("{} events", verified.events);
-    surface.answer(&verified, || {
-        faults::print(&whole, faults, (left, repaired))
-    })?;
-    Ok(faults::exit_code(left))
+    let seen = format!("{} events", verified.events);
+    findings::answer(surface.is_json(), verified, |it| &mut it.findings, &seen)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tenure::{Class, Error, Keeper, Owner, Result, Session, SessionOptions, duration};
+use tenure::{Class, Error, Keeper, Owner, Remedy, Result, Session, SessionOptions, duration};
 use tenure_postgres::advisory::AdvisoryLocks;
 use tenure_work::agents::answer::HookAnswer;
 use tenure_work::agents::event::{EventKind, HookEvent};
@@ -197,7 +197,9 @@ impl<'a> Processing<'a> {
     fn put_off(&self, error: &Error) {
         // A store that can never do this would fill the spool for nothing.
         let problem = match error.class() {
-            Class::Configuration | Class::BadInput => format!("{error}; {}", error.remedy()),
+            Class::Configuration | Class::BadInput => {
+                format!("{error}; {}", self.in_caller_words(error.remedy()))
+            }
             _ => match self.spool.add(&self.id, self.event) {
                 Ok(()) => format!(
                     "{}; the event waits for the next hook, or for tenure agent watch",
@@ -205,11 +207,18 @@ impl<'a> Processing<'a> {
                 ),
                 Err(unkept) => format!(
                     "{error}; the event is lost: {unkept}; {}",
-                    sandbox::how_to_allow(Some(self.event.program), &self.state)
+                    self.in_caller_words(sandbox::how_to_allow(
+                        Some(self.event.program),
+                        &self.state
+                    ))
                 ),
             },
         };
         self.call.words.add(problem);
+    }
+
+    fn in_caller_words(&self, remedy: Remedy) -> String {
+        self.call.caller.in_words(remedy)
     }
 
     /// Returns an error in the words of a hook. A lock that nobody holds was not granted since the

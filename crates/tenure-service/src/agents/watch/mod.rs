@@ -94,8 +94,8 @@ impl Service {
         }
         let trusted = self.trusted_settings()?;
         if trusted.is_none() {
-            caller.observer().word(
-                "turns are not summarised: a person has to trust the command in tenure.toml with: tenure doctor --trust",
+            caller.tell(
+                "turns are not summarised: a person has to trust the command in tenure.toml with: {trust}",
             );
         }
         Ok(trusted.and_then(|config| config.agents.summary))

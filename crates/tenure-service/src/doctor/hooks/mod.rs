@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use tenure::records::{Changes, RecordChange, Seen};
 use tenure::store::Examined;
 use tenure::store_choice::{self, Why};
-use tenure::{Error, Keeper, Result, clock};
+use tenure::{Error, Keeper, Remedy, Result, clock};
 use tenure_api::agents::Program;
 use tenure_core::store::Found;
 use tenure_run::{CallLimits, call};
@@ -46,7 +46,7 @@ use tenure_work::agents::state::agent_key;
 use tenure_work::publish::new_id;
 
 use super::counted;
-use crate::Service;
+use crate::{Caller, Service};
 
 /// The variables that count here, beside that of the home.
 pub const VARIABLES: [&str; 3] = ["PATH", "CLAUDE_CONFIG_DIR", "CODEX_HOME"];
@@ -55,7 +55,7 @@ const NAME: &str = "hooks";
 const HOOK_MAX: Duration = Duration::from_secs(20);
 
 /// Checks every program that has hooks here, and names those that are used without.
-pub async fn all(service: &Service, keeper: &Keeper, url: &str) -> Vec<Examined> {
+pub async fn all(service: &Service, caller: &Caller, keeper: &Keeper, url: &str) -> Vec<Examined> {
     let environment = service.environment();
     let here = worktree(&environment.directory);
     let main = store_choice::main_worktree(environment).ok().flatten();
@@ -63,6 +63,7 @@ pub async fn all(service: &Service, keeper: &Keeper, url: &str) -> Vec<Examined>
     for program in Program::ALL {
         let settings = Settings {
             service,
+            caller,
             program,
             path: here.join(program.file()),
             here: &here,
@@ -75,6 +76,11 @@ pub async fn all(service: &Service, keeper: &Keeper, url: &str) -> Vec<Examined>
     checks
 }
 
+/// Returns the advice to install the hooks of a program.
+fn install(program: Program) -> Remedy {
+    Remedy::of("{agent.apply program}", &[&program.to_string()])
+}
+
 /// Returns the worktree that a directory is in, or the directory itself.
 fn worktree(directory: &Path) -> PathBuf {
     let mut above = directory.ancestors();
@@ -85,6 +91,7 @@ fn worktree(directory: &Path) -> PathBuf {
 /// The settings of a program in a worktree.
 struct Settings<'a> {
     service: &'a Service,
+    caller: &'a Caller,
     program: Program,
     path: PathBuf,
     here: &'a Path,
@@ -153,7 +160,8 @@ impl Settings<'_> {
         }
         self.program.is_used_in(self.here).then(|| {
             Found::good(format!(
-                "{name} is used here without hooks, so no guard counts for it; for those: tenure agent install --write {name}"
+                "{name} is used here without hooks, so no guard counts for it; for those: {}",
+                self.caller.in_words(install(name))
             ))
         })
     }
@@ -170,7 +178,7 @@ impl Settings<'_> {
                     "{name}: {shown} lacks what install adds for {}",
                     missing.join(", ")
                 ),
-                format!("tenure agent install --write {name}"),
+                install(name),
             )
         }))
     }
@@ -317,7 +325,7 @@ impl Settings<'_> {
             _ if has_arrived => None,
             Err(error) => Some(Found::bad(
                 format!("{name}: its hook {:?} {error}", hook.command),
-                format!("tenure agent install --write {name}"),
+                install(name),
             )),
             Ok(_) => Some(Found::bad(
                 format!(
