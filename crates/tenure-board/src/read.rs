@@ -1,6 +1,5 @@
 //! Reading: one file, one issue, all of them.
 
-use crate::BoardError;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
@@ -15,6 +14,7 @@ use tenure_lockfile::resource_of;
 use tenure_os::disk::FileContent;
 
 use super::Board;
+use super::BoardError;
 use super::decide::{ClaimStatus, Moment, Waits, claim_status, is_over};
 use super::issue::{FILE_BYTES_MAX, Issue, IssueId, IssueState};
 use super::lock::BoardLocks;

@@ -406,6 +406,21 @@ fn again(error: &Error) -> Error {
             reason: reason.clone(),
         },
         Error::Corrupt { path, problem } => Error::corrupt(path, problem.clone()),
-        other => Error::Internal(other.to_string()),
+        other => match other.fault() {
+            Some(LedgerError::SequenceMismatch {
+                path,
+                expected,
+                actual,
+            }) => {
+                let (path, expected, actual) = (path.clone(), *expected, *actual);
+                let mismatch = LedgerError::SequenceMismatch {
+                    path,
+                    expected,
+                    actual,
+                };
+                mismatch.into()
+            }
+            _ => Error::Internal(other.to_string()),
+        },
     }
 }
