@@ -120,7 +120,7 @@ impl Ledger {
             for sequence in 1..=newest {
                 // One that came while the names were listed may be missing among them.
                 if !listed.contains(&sequence) && !self.has(sequence)? {
-                    return Err(Error::corrupt(&self.names.event(sequence), GAP));
+                    return Err(Error::corrupt(self.names.event(sequence), GAP));
                 }
             }
         }

@@ -1,18 +1,15 @@
 //! Who asks.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tenure::store::Asker;
 use tenure::{Automated, Owner, Remedy, SessionOptions};
 use tenure_core::error::{Part, Words};
 use tenure_core::setters;
-use tenure_lockfile::FileCaller;
 use tenure_os::cancel::Cancel;
 
 use crate::around::Outers;
 use crate::observer::{Observer, Silent};
-use crate::waiting::WaitTeller;
 
 /// Who asks, as a surface has found out; given to every call.
 #[derive(Clone)]
@@ -21,8 +18,8 @@ pub struct Caller {
     owner: Owner,
     is_named: bool,
     agent: Option<Owner>,
-    trusts_file_systems: bool,
-    may_block: bool,
+    pub(crate) trusts_file_systems: bool,
+    pub(crate) may_block: bool,
     command: String,
     around: Outers,
     cancel: Cancel,
@@ -82,26 +79,6 @@ impl Caller {
         self.is_named.then_some(&self.owner)
     }
 
-    /// Returns the coding agent that asks.
-    pub fn agent(&self) -> Option<&Owner> {
-        self.agent.as_ref()
-    }
-
-    /// Returns true if the caller itself says that locks hold on every file system.
-    pub fn trusts_file_systems(&self) -> bool {
-        self.trusts_file_systems
-    }
-
-    /// Returns true if the thread that calls may block.
-    pub fn may_block(&self) -> bool {
-        self.may_block
-    }
-
-    /// Returns what listings show as its command.
-    pub fn command(&self) -> &str {
-        &self.command
-    }
-
     /// Returns the leases that are held around it.
     pub fn around(&self) -> &Outers {
         &self.around
@@ -135,22 +112,6 @@ impl Caller {
     /// Returns the asker, for locks that are in no store, such as those of documents.
     pub fn asker(&self) -> Asker {
         self.session().asker()
-    }
-
-    /// Returns it as a caller of something on files, whose waits end after `wait`. `teller` is told
-    /// when the locks are held.
-    pub(crate) fn of_files(
-        &self,
-        wait: Duration,
-        is_automated: bool,
-        teller: &WaitTeller,
-    ) -> FileCaller {
-        let teller = teller.clone();
-        let mut caller = FileCaller::new(self.asker(), wait);
-        caller.is_automated = is_automated;
-        caller.cancel = self.cancel.clone();
-        caller.on_locked = Arc::new(move || teller.end());
-        caller
     }
 
     /// Returns what the settings say about automated owners, for this caller.

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tenure::store::Reply;
@@ -14,10 +14,12 @@ use tenure::{
 };
 use tenure_board::Board;
 use tenure_files::document::Documents;
+use tenure_lockfile::FileCaller;
 use tenure_postgres::advisory::{self, AdvisoryLocks};
 use tokio::sync::OnceCell;
 
 use crate::store_identity::{is_same_store, is_server, is_there};
+use crate::waiting::WaitTeller;
 use crate::{Caller, Limit, WAIT_DEFAULT, opening};
 
 /// What a surface has found around it, read once.
@@ -110,11 +112,32 @@ impl Service {
         caller.automated(self.located.config.automated())
     }
 
+    /// Returns true if the caller may not do what is for people.
+    pub(crate) fn is_automated(&self, caller: &Caller) -> bool {
+        self.automated(caller).covers(caller.owner())
+    }
+
+    /// Returns a caller as one of something on files, whose waits end after `wait`. `teller` is told
+    /// when the locks are held.
+    pub(crate) fn file_caller(
+        &self,
+        caller: &Caller,
+        wait: Duration,
+        teller: &WaitTeller,
+    ) -> FileCaller {
+        let teller = teller.clone();
+        let mut file_caller = FileCaller::new(caller.asker(), wait);
+        file_caller.is_automated = self.is_automated(caller);
+        file_caller.cancel = caller.cancel().clone();
+        file_caller.on_locked = Arc::new(move || teller.end());
+        file_caller
+    }
+
     /// Refuses a caller that is automated and trusts a file system of its own accord: whether locks
     /// can be trusted there is for people to say, in the settings.
     pub fn check_caller(&self, caller: &Caller) -> Result<()> {
         let (owner, automated) = (caller.owner(), self.automated(caller));
-        if caller.trusts_file_systems() && automated.covers(owner) {
+        if caller.trusts_file_systems && automated.covers(owner) {
             return Err(Error::not_allowed(
                 format!(
                     "{owner} may not trust a file system: {}",

@@ -107,8 +107,7 @@ impl BoardCall<'_> {
         work: impl FnOnce(&Board) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let teller = WaitTeller::new(self.caller);
-        let caller = self.caller;
-        let caller = caller.of_files(self.limit, self.is_automated(), &teller);
+        let caller = self.service.file_caller(self.caller, self.limit, &teller);
         let wait = FileWait {
             files: self.board.lock_files(issue),
             mode: Mode::Write,
@@ -158,7 +157,7 @@ impl BoardCall<'_> {
     /// Returns the board for the caller, who is told of no wait. `cancel` ends its waits.
     pub(super) fn untold(&self, cancel: Cancel) -> Board {
         let mut caller = FileCaller::new(self.caller.asker(), self.limit);
-        caller.is_automated = self.is_automated();
+        caller.is_automated = self.service.is_automated(self.caller);
         caller.cancel = cancel;
         self.for_caller(&caller)
     }
@@ -167,11 +166,6 @@ impl BoardCall<'_> {
         let observer = Arc::clone(self.caller.observer());
         let board = self.board.for_caller(caller);
         board.with_messages(move |text| observer.word(text))
-    }
-
-    fn is_automated(&self) -> bool {
-        let automated = self.service.automated(self.caller);
-        automated.covers(self.caller.owner())
     }
 
     /// Lets the hooks of a coding agent renew the claim that it has just made or renewed.

@@ -73,8 +73,7 @@ impl Service {
         let limit = self.limit(caller, wait.map(|it| it.0), WAIT_DEFAULT, ttl)?;
         let limit = limit.whole();
         let teller = WaitTeller::new(caller);
-        let is_automated = self.automated(caller).covers(caller.owner());
-        let file_caller = caller.of_files(limit, is_automated, &teller);
+        let file_caller = self.file_caller(caller, limit, &teller);
         let mut ledger = open(directory, caller)?;
         if self.trusts_file_systems() {
             ledger = ledger.trusting_the_file_system();

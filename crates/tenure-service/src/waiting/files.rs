@@ -116,7 +116,7 @@ where
     T: Send + 'static,
     E: From<Error> + Send + 'static,
 {
-    if caller.may_block() {
+    if caller.may_block {
         return block_in_place(work);
     }
     let done = spawn_blocking(work).await;

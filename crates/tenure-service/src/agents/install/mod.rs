@@ -187,23 +187,14 @@ impl<'a> Target<'a> {
         settings_file::make_state_directory(&store_choice::state_directory(self.environment)?)?;
         let _lock = settings_file::lock_worktree(&self.worktree)?;
         self.clean(planned.changes.iter().filter_map(|change| change.program))?;
-        for change in &mut planned.changes {
-            if change.state != ChangeState::WouldAdd {
-                continue;
+        carry_out(&mut planned, HookAction::Install, |program| match program {
+            Some(program) => {
+                let path = self.path(program.file());
+                let added = settings_file::add_hooks(program, when_unsure, &path)?;
+                Ok(hooks_of(&added.events))
             }
-            let added = match change.program {
-                Some(program) => {
-                    let path = self.path(program.file());
-                    hooks_of(&settings_file::add_hooks(program, when_unsure, &path)?.events)
-                }
-                None => self.add_to_toml()?,
-            };
-            change.state = match added.is_empty() {
-                true => ChangeState::Present,
-                false => ChangeState::Added,
-            };
-            change.added = Some(added);
-        }
+            None => self.add_to_toml(),
+        })?;
         Ok(planned)
     }
 
@@ -267,23 +258,18 @@ impl<'a> Target<'a> {
         let meant = Program::ALL.into_iter();
         self.clean(meant.filter(|program| named.is_none_or(|named| named == *program)))?;
         let mut planned = self.planned(HookAction::Uninstall, named, &|_| ())?;
-        for change in &mut planned.changes {
-            if change.state != ChangeState::WouldRemove {
-                continue;
-            }
-            let removed = match change.program {
+        carry_out(
+            &mut planned,
+            HookAction::Uninstall,
+            |program| match program {
                 Some(program) => {
-                    let path = self.path(program.file());
-                    hooks_of(&settings_file::take_out_hooks(program, &path)?.events)
+                    let removed =
+                        settings_file::take_out_hooks(program, &self.path(program.file()))?;
+                    Ok(hooks_of(&removed.events))
                 }
-                None => self.take_out_of_toml()?,
-            };
-            change.state = match removed.is_empty() {
-                true => ChangeState::Absent,
-                false => ChangeState::Removed,
-            };
-            change.removed = Some(removed);
-        }
+                None => self.take_out_of_toml(),
+            },
+        )?;
         Ok(planned)
     }
 
@@ -305,6 +291,21 @@ fn hooks_of(events: &[&str]) -> Vec<String> {
     hooks.collect()
 }
 
+/// Makes the planned changes, each by `work`, which returns what it has added or taken out.
+fn carry_out(
+    planned: &mut HookChanges,
+    action: HookAction,
+    work: impl Fn(Option<Program>) -> Result<Vec<String>>,
+) -> Result<()> {
+    use ChangeState::{WouldAdd, WouldRemove};
+    let changes = planned.changes.iter_mut();
+    for change in changes.filter(|change| matches!(change.state, WouldAdd | WouldRemove)) {
+        let parts = work(change.program)?;
+        set(change, action, parts, true);
+    }
+    Ok(())
+}
+
 /// Returns what is to be done with a file.
 fn change(
     path: &Path,
@@ -312,21 +313,28 @@ fn change(
     action: HookAction,
     parts: Vec<String>,
 ) -> FileChange {
-    let state = match (action, parts.is_empty()) {
-        (HookAction::Install, true) => ChangeState::Present,
-        (HookAction::Install, false) => ChangeState::WouldAdd,
-        (HookAction::Uninstall, true) => ChangeState::Absent,
-        (HookAction::Uninstall, false) => ChangeState::WouldRemove,
-    };
-    let (added, removed) = match action {
-        HookAction::Install => (Some(parts), None),
-        HookAction::Uninstall => (None, Some(parts)),
-    };
-    FileChange {
+    let mut change = FileChange {
         file: path.display().to_string(),
         program,
-        added,
-        removed,
-        state,
-    }
+        added: None,
+        removed: None,
+        state: ChangeState::Present,
+    };
+    set(&mut change, action, parts, false);
+    change
+}
+
+/// Says what is added or taken out, or was.
+fn set(change: &mut FileChange, action: HookAction, parts: Vec<String>, is_done: bool) {
+    let is_nothing = parts.is_empty();
+    let (state, list) = match action {
+        HookAction::Install if is_nothing => (ChangeState::Present, &mut change.added),
+        HookAction::Install if is_done => (ChangeState::Added, &mut change.added),
+        HookAction::Install => (ChangeState::WouldAdd, &mut change.added),
+        HookAction::Uninstall if is_nothing => (ChangeState::Absent, &mut change.removed),
+        HookAction::Uninstall if is_done => (ChangeState::Removed, &mut change.removed),
+        HookAction::Uninstall => (ChangeState::WouldRemove, &mut change.removed),
+    };
+    *list = Some(parts);
+    change.state = state;
 }
