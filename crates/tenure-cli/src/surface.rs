@@ -29,7 +29,7 @@ use crate::cli::Global;
 use crate::commands::publish::CopyLine;
 use crate::output::{self, word};
 use crate::people::this_host;
-use crate::report::Failure;
+use crate::report::{self, Failure};
 use crate::runtime;
 use crate::waiting::{Interruption, Screen};
 
@@ -114,7 +114,8 @@ impl Surface {
         &self,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        self.runtime()?.block_on(work)
+        // Boxed at once: the state of a command is large, and would be copied from call to call.
+        self.runtime()?.block_on(Box::pin(work))
     }
 
     fn runtime(&self) -> Result<&Runtime> {
@@ -143,6 +144,7 @@ impl Surface {
             .named(is_named)
             .under_agent(agent)
             .trusting_file_systems(trusts)
+            .told_in(report::word)
             .observed_by(Arc::new(Terminal)))
     }
 
@@ -159,7 +161,7 @@ impl Surface {
         Failure: From<O::Error>,
     {
         let calling = self.service.handle(request, caller);
-        Ok(self.runtime()?.block_on(calling)?)
+        Ok(self.runtime()?.block_on(Box::pin(calling))?)
     }
 
     /// Calls an operation that waits: a signal that asks for the end cancels it.
@@ -258,6 +260,7 @@ pub fn anyone() -> Caller {
     let owner = owner_given(None).ok().flatten().or_else(|| agent.clone());
     Caller::new(owner.unwrap_or_else(user_at_host), "tenure")
         .under_agent(agent)
+        .told_in(report::word)
         .observed_by(Arc::new(Terminal))
 }
 

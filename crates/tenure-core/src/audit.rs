@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::circles::Circle;
-use crate::loaded::WaiterRow;
+use crate::internal::loaded::WaiterRow;
 use crate::request::Awaited;
 use crate::{Error, Lease, LeaseId, Owner, Resource, Result, Timestamp, Token, duration, setters};
 

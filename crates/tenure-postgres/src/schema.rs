@@ -135,7 +135,7 @@ async fn make_under_lock(connection: &Connection, address: &Address) -> Result<(
                 "{address} has schema {there}, this tenure needs {VERSION}, and {} may not change it",
                 address.role()
             ),
-            "run any tenure command once as the owner of the schema, who then grants its use again \
+            "use it once as the owner of the schema, who then grants its use again \
              (SECURITY.md has the statements)",
         ),
         _ => connection.explain(&error),

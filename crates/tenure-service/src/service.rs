@@ -4,19 +4,22 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use tenure::store::Reply;
 use tenure::store_choice::{self, Environment, Located, Why, locate};
 use tenure::{
-    Automated, Error, Keeper, LeaseId, Ranking, Reply, Resource, Result, Settings, shown_address,
+    Automated, Error, Keeper, LeaseId, Ranking, Resource, Result, Settings, shown_address,
 };
 use tenure_board::Board;
 use tenure_files::document::Documents;
+use tenure_lockfile::FileCaller;
 use tenure_postgres::advisory::{self, AdvisoryLocks};
 use tokio::sync::OnceCell;
 
 use crate::store_identity::{is_same_store, is_server, is_there};
+use crate::waiting::WaitTeller;
 use crate::{Caller, Limit, WAIT_DEFAULT, opening};
 
 /// What a surface has found around it, read once.
@@ -109,17 +112,38 @@ impl Service {
         caller.automated(self.located.config.automated())
     }
 
+    /// Returns true if the caller may not do what is for people.
+    pub(crate) fn is_automated(&self, caller: &Caller) -> bool {
+        self.automated(caller).covers(caller.owner())
+    }
+
+    /// Returns a caller as one of something on files, whose waits end after `wait`. `teller` is told
+    /// when the locks are held.
+    pub(crate) fn file_caller(
+        &self,
+        caller: &Caller,
+        wait: Duration,
+        teller: &WaitTeller,
+    ) -> FileCaller {
+        let teller = teller.clone();
+        let mut file_caller = FileCaller::new(caller.asker(), wait);
+        file_caller.is_automated = self.is_automated(caller);
+        file_caller.cancel = caller.cancel().clone();
+        file_caller.on_locked = Arc::new(move || teller.end());
+        file_caller
+    }
+
     /// Refuses a caller that is automated and trusts a file system of its own accord: whether locks
     /// can be trusted there is for people to say, in the settings.
     pub fn check_caller(&self, caller: &Caller) -> Result<()> {
         let (owner, automated) = (caller.owner(), self.automated(caller));
-        if caller.trusts_file_systems() && automated.covers(owner) {
+        if caller.trusts_file_systems && automated.covers(owner) {
             return Err(Error::not_allowed(
                 format!(
                     "{owner} may not trust a file system: {}",
                     automated.reason(owner)
                 ),
-                "unset TENURE_TRUST_FLOCK; a person may set trust_flock = true in tenure.toml",
+                "unset {$trust_flock}; a person may set trust_flock = true in tenure.toml",
             ));
         }
         Ok(())
@@ -175,7 +199,7 @@ impl Service {
             let shown = self.shown_store();
             let opening = Keeper::open_with(&self.located.url, settings.clone());
             let keeper = opening::open(opening, &shown, resource, caller).await?;
-            match keeper.store().capabilities().cross_process {
+            match keeper.capabilities().cross_process {
                 true => Ok(keeper),
                 false => Err(Error::configuration(
                     format!(
@@ -328,7 +352,7 @@ impl Service {
     /// the user gave it: with the password, and all it says about how to connect.
     pub fn address_for_others<'a>(&'a self, keeper: Option<&'a Keeper>) -> &'a str {
         match keeper {
-            Some(keeper) if !self.is_on_server() => keeper.store().url(),
+            Some(keeper) if !self.is_on_server() => keeper.url(),
             _ => &self.located.url,
         }
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::fs::FileType;
 use tenure_core::internal::OrCannot;
-use tenure_core::{Error, Result};
+use tenure_core::{Error, Remedy, Result};
 
 use crate::connection::beside;
 use crate::platform;
@@ -48,20 +48,20 @@ fn check(path: &Path, user: u32) -> Result<()> {
     if owner != user && owner != 0 {
         return Err(Error::configuration(
             format!("{shown} belongs to another user (uid {owner}), who could take any lock in it"),
-            "use it as that user, or choose a directory of your own with --store",
+            "use it as that user, or choose a directory of your own with {.store}",
         ));
     }
     if mode & WRITABLE == 0 {
         return Ok(());
     }
-    let elsewhere = "choose a directory of your own with --store";
+    let closed = match mode & STICKY {
+        0 => format!("chmod go-w {shown}, or "),
+        _ => String::new(),
+    };
     Err(Error::configuration(
         format!(
             "{shown} may be written by others (mode {mode:04o}), who could take any lock in it"
         ),
-        match mode & STICKY {
-            0 => format!("chmod go-w {shown}, or {elsewhere}"),
-            _ => elsewhere.into(),
-        },
+        Remedy::of("{}choose a directory of your own with {.store}", &[&closed]),
     ))
 }

@@ -5,6 +5,7 @@
 //! | [`agents`] | coding agents, as their hooks show them |
 //! | [`jobs`] | commands that are queued, with caps, each run by one worker at a time |
 //! | [`policy`] | named kinds of work, and the locks each needs |
+//! | [`mod@all_records`] | records that are listed whole |
 //! | [`mod@publish`] | directories put in place whole, with manifests |
 //!
 //! # Limitations
@@ -13,6 +14,7 @@
 //! nothing keeps a program that takes none from doing that work.
 
 pub mod agents;
+pub mod all_records;
 pub mod jobs;
 pub mod policy;
 pub mod publish;

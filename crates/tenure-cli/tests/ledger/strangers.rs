@@ -1,15 +1,16 @@
-//! Programs that follow the protocol for external tools, and the locks they make.
+//! Programs that follow the protocol for external tools, and the locks that they make.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
+use tenure_ledger::LedgerError;
 
 use crate::place::{Place, X};
 use crate::site::Process;
 use crate::world::{code, text};
 
-/// The script of the protocol, word for word, but for the path.
+/// Returns the script of the protocol, word for word except for the path.
 fn script(place: &Place) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ledger/append.sh");
     let script = fs::read_to_string(script).unwrap();
@@ -96,7 +97,7 @@ fn a_lock_that_another_program_made_is_respected_told_with_its_age_and_removed_o
     }
 }
 
-/// Makes a file look as if it was made 31 s ago.
+/// Makes a file look 31 s old.
 fn age(path: &Path) {
     let touched = Command::new("touch")
         .args(["-d", "31 seconds ago"])
@@ -111,7 +112,7 @@ fn a_lock_of_another_program_is_as_old_as_the_younger_of_its_text_and_its_file()
     let lock = place.path("ledger.lock");
     let hours = tenure::Timestamp::from(std::time::SystemTime::now());
     let hours = |ago: i64| tenure::Timestamp::from_millis(hours.as_millis() - ago * 3_600_000);
-    // A local time that is marked as UTC, east and west of it.
+    // The text holds a local time that is marked as UTC, from east and from west of it.
     for ago in [2, -2] {
         let record = format!(
             "{{\"agent_id\":\"agent-7\",\"acquired_at\":\"{}\"}}\n",
@@ -149,7 +150,7 @@ fn two_processes_that_both_find_the_lock_of_a_dead_one_go_on_one_after_the_other
     let place = Place::new();
     place.done(&["append", "p", X]);
     for round in 0..10 {
-        // What one of ours leaves that is killed while it has the lock.
+        // The lock looks as after a process of ours that was killed while it had the lock.
         fs::hard_link(place.path(".ledger.lock.tmp"), place.path("ledger.lock")).unwrap();
         let both = [(); 2].map(|()| Process::start(&mut place.command(&["append", "p", X])));
         let mut numbers: Vec<_> = both
@@ -175,7 +176,7 @@ fn the_lock_of_ours_is_private_says_who_has_it_and_keeps_strangers_out() {
     use std::os::unix::fs::MetadataExt;
     let mode = fs::metadata(place.path(".ledger.lock.tmp")).unwrap().mode();
     assert_eq!(mode & 0o7777, 0o600);
-    // A link meets those who create the file and those who make a directory.
+    // The link keeps out programs that create the file and programs that make a directory.
     fs::hard_link(place.path(".ledger.lock.tmp"), place.path("ledger.lock")).unwrap();
     assert!(fs::File::create_new(place.path("ledger.lock")).is_err());
     assert!(fs::create_dir(place.path("ledger.lock")).is_err());
@@ -184,12 +185,12 @@ fn the_lock_of_ours_is_private_says_who_has_it_and_keeps_strangers_out() {
 #[test]
 fn an_event_that_ignores_the_lock_is_never_replaced() {
     let mut place = Place::new();
-    // Whoever ignores the lock may go on behind a gap, after ours have moved what lay there aside.
+    // A program that ignores the lock may go on behind a gap, after ours has moved its event aside.
     place.stays_broken();
     let ledger =
         tenure_ledger::Ledger::open(&place.world.path("p"), crate::world::DEADLINE).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
-    // A program without any lock, at the numbers that are next.
+    // The other program takes no lock, and writes events with the next numbers.
     thread::scope(|scope| {
         scope.spawn(|| {
             for sequence in 1..2000_u64 {
@@ -206,14 +207,14 @@ fn an_event_that_ignores_the_lock_is_never_replaced() {
         for _ in 0..30 {
             match ledger.append("{\"type\":\"ours\"}") {
                 Ok(sequence) => ours.push(sequence),
-                Err(tenure::Error::SequenceMismatch {
-                    expected, actual, ..
-                }) => {
-                    assert!(expected < actual, "{expected} and {actual}");
-                }
-                // The event of a program without a lock is met half written.
+                // Our append met an event that the program without a lock had half written.
                 Err(tenure::Error::Corrupt { .. }) => {}
-                Err(error) => panic!("{error}"),
+                Err(error) => match error.fault() {
+                    Some(LedgerError::SequenceMismatch {
+                        expected, actual, ..
+                    }) => assert!(expected < actual, "{expected} and {actual}"),
+                    _ => panic!("{error}"),
+                },
             }
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use tenure_core::circles::{Circle, Line, WAITERS_MAX, find, find_all};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::request::Awaited;
 use tenure_core::{Error, Resource, Result};
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tenure_core::decide::{Millis, Wait};
+use tenure_core::internal::written_order::StoreOrder;
 use tenure_core::leases::{check_heartbeat, check_stale_grace, grace};
-use tenure_core::written_order::StoreOrder;
 use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, RetryPolicy, SessionId};
 use tenure_os::random;
 use tokio::runtime::Handle;

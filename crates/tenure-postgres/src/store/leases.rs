@@ -1,7 +1,7 @@
 //! Leases that can outlive the session that took them: one of them, those of a session, their
 //! tokens.
 
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::{Lease, LeaseId, Result, SessionId};
 
 use super::inner::Inner;

@@ -26,7 +26,7 @@
 
 use std::sync::Mutex;
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::records::{
     Column, Columns, Record, RecordChange, RecordKey, RecordPage, RecordQuery, WakeAddress,
     WakeUps, Write, parse_body,

@@ -12,10 +12,9 @@
 
 use std::collections::HashMap;
 
-use tenure_core::decide::{Ask, Bound, Change, Life};
+use tenure_core::decide::{Ask, Bound, Change, Life, Millis};
+use tenure_core::internal::loaded::{LineExtent, removes};
 use tenure_core::leases::{Finding, Findings, Recovery};
-use tenure_core::loaded::{LineExtent, removes};
-use tenure_core::request::NewRequest;
 use tenure_core::{Owner, Resource, Result};
 
 use super::claims::claimants;
@@ -86,12 +85,12 @@ impl Inner {
         extent: LineExtent<'_>,
         actor: Option<&Owner>,
     ) -> Result<Vec<Change>> {
-        let Some(mut step) = Step::on(self, resource, extent).await? else {
+        let Some(mut step) = Step::on(self, Millis::MAX, resource, extent).await? else {
             return Ok(Vec::new());
         };
         step.actor = actor.cloned();
         let decision = step.decide(&Ask::Look).await?;
-        step.write(&decision.changes, NewRequest::None)?;
+        step.write(&decision.changes, None)?;
         step.commit().await?;
         Ok(decision.changes)
     }

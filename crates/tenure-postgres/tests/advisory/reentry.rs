@@ -1,4 +1,4 @@
-//! A session that asks for what it holds.
+//! A session that asks for a lock it holds.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -114,13 +114,13 @@ async fn work_under_a_lock_that_asks_for_it_again_is_refused_at_once_however_dee
         let again = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap_err();
         assert!(matches!(again, Error::Reentry { .. }), "{again:?}");
         assert!(scene.locks.lock_or_skip(AGENT, 1).await.unwrap().is_none());
-        // The outer lock is still held, and another thing can be locked.
+        // The outer lock is still held, and another lock can be taken.
         assert!(!scene.is_free(AGENT, 1));
         serialise(&locks, 2, |_| async { Ok::<_, Error>(()) }).await
     };
     serialise(&locks, 1, |_| deep()).await.unwrap();
     assert!(scene.is_free(AGENT, 1));
-    // The scope ended with the work.
+    // The scope ended with the work, so the lock can be taken again.
     let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     guard.release().await.unwrap();
 }

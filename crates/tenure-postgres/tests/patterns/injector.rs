@@ -1,4 +1,4 @@
-//! The skill injector: it reads the agent anew before it looks whether it was injected.
+//! The skill injector: it reads the agent anew before it looks whether the skill was injected.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -28,7 +28,7 @@ async fn an_injector_with_a_stale_record_refreshes_it_and_skips() {
         };
         serialise(&scene.locks.of(AGENT), 1, work).await.unwrap()
     };
-    // Both began with a record that says that nothing was injected.
+    // Both begin with a record that says that nothing was injected.
     let both = tokio::join!(inject(), inject());
     assert_eq!(injected.load(Ordering::SeqCst), 1);
     assert_eq!(u32::from(both.0.is_some()) + u32::from(both.1.is_some()), 1);

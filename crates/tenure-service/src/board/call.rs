@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::{Error, Mode, Resource, Result};
+use tenure_api::board::Issues;
 use tenure_board::issue::{Issue, IssueId};
 use tenure_board::{Board, Cancel, FileCaller};
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_lockfile::resource_of;
 use tenure_work::agents::claim_notes::ClaimedIn;
 
@@ -106,8 +107,7 @@ impl BoardCall<'_> {
         work: impl FnOnce(&Board) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let teller = WaitTeller::new(self.caller);
-        let caller = self.caller;
-        let caller = caller.of_files(self.limit, self.is_automated(), &teller);
+        let caller = self.service.file_caller(self.caller, self.limit, &teller);
         let wait = FileWait {
             files: self.board.lock_files(issue),
             mode: Mode::Write,
@@ -135,6 +135,16 @@ impl BoardCall<'_> {
         self.work(Some(&named), move |board| work(board, &id)).await
     }
 
+    /// Does something with an issue that waits for its lock, and answers with what it is then.
+    pub(super) async fn one_issue(
+        &self,
+        id: IssueId,
+        work: impl FnOnce(&Board, &IssueId) -> Result<Issue> + Send + 'static,
+    ) -> Result<Issues> {
+        let issue = self.work_on(id, work).await?;
+        Ok(Issues::one(issue.shown()))
+    }
+
     /// Does something on a thread of its own that waits for other than locks.
     pub(super) async fn idle<T: Send + 'static>(
         &self,
@@ -147,7 +157,7 @@ impl BoardCall<'_> {
     /// Returns the board for the caller, who is told of no wait. `cancel` ends its waits.
     pub(super) fn untold(&self, cancel: Cancel) -> Board {
         let mut caller = FileCaller::new(self.caller.asker(), self.limit);
-        caller.is_automated = self.is_automated();
+        caller.is_automated = self.service.is_automated(self.caller);
         caller.cancel = cancel;
         self.for_caller(&caller)
     }
@@ -156,11 +166,6 @@ impl BoardCall<'_> {
         let observer = Arc::clone(self.caller.observer());
         let board = self.board.for_caller(caller);
         board.with_messages(move |text| observer.word(text))
-    }
-
-    fn is_automated(&self) -> bool {
-        let automated = self.service.automated(self.caller);
-        automated.covers(self.caller.owner())
     }
 
     /// Lets the hooks of a coding agent renew the claim that it has just made or renewed.

@@ -5,8 +5,6 @@ mod clean;
 mod follow;
 mod read;
 mod token_check;
-mod update;
-mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,8 +49,7 @@ impl Service {
         };
         let limit = self.limit(caller, wait.map(|it| it.0), default, None)?;
         let teller = WaitTeller::new(caller);
-        let is_automated = self.automated(caller).covers(caller.owner());
-        let file_caller = caller.of_files(limit.whole(), is_automated, &teller);
+        let file_caller = self.file_caller(caller, limit.whole(), &teller);
         let mut documents = self.documents().for_caller(&file_caller);
         if with_node {
             let lock = match files {

@@ -6,7 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure::{Error, Examined, Keeper, Mode, Options, Resource, Result, SessionOptions};
+use tenure::store::Examined;
+use tenure::{Error, Keeper, Mode, Options, Remedy, Resource, Result, SessionOptions};
 use tenure_core::store::Found;
 use tenure_os::blocking::blocking;
 
@@ -35,10 +36,8 @@ pub async fn prove(service: &Service, caller: &Caller, keeper: &Keeper, url: &st
 /// Returns how the other process ended, in words.
 async fn try_prove(caller: &Caller, keeper: &Keeper, url: &str) -> Result<&'static str> {
     let resource = Resource::parse(RESOURCE).map_err(|e| Error::Internal(e.to_string()))?;
-    let session = keeper
-        .session(SessionOptions::new(caller.owner().clone()))
-        .await?;
-    let mut holder = blocking(|| Holder::start(url))?;
+    let session = keeper.session(SessionOptions::new(caller.owner().clone()));
+    let mut holder = blocking(|| Holder::start(url, caller))?;
     let options = Options::default();
     let taken = session
         .try_acquire(&resource, Mode::Write, &options)
@@ -46,10 +45,10 @@ async fn try_prove(caller: &Caller, keeper: &Keeper, url: &str) -> Result<&'stat
     if taken.is_some() {
         return Err(Error::configuration(
             "two processes held the same lock at the same time",
-            "do not use this store; choose a local directory with --store",
+            "do not use this store; choose a local directory with {.store}",
         ));
     }
-    let end = match keeper.store().capabilities().ttl {
+    let end = match keeper.capabilities().ttl {
         None => {
             holder.kill()?;
             "was killed"
@@ -73,7 +72,7 @@ struct Holder {
 
 impl Holder {
     /// Starts it, and waits until it holds.
-    fn start(url: &str) -> Result<Self> {
+    fn start(url: &str, caller: &Caller) -> Result<Self> {
         let failed = |error| Error::io("start", "/proc/self/exe", error);
         let mut command = Command::new("/proc/self/exe");
         // Not among the arguments: those are for everybody to see, and there may be a password in
@@ -101,7 +100,7 @@ impl Holder {
         if said.trim_end() == HELD {
             return Ok(holder);
         }
-        Err(not_taken(&said))
+        Err(not_taken(&said, caller))
     }
 
     fn kill(&mut self) -> Result<()> {
@@ -113,14 +112,19 @@ impl Holder {
 }
 
 /// Returns the error of a child that could not take the lock, from its own JSON.
-fn not_taken(said: &str) -> Error {
+fn not_taken(said: &str, caller: &Caller) -> Error {
     let document: Value = serde_json::from_str(said).unwrap_or_default();
     let field = |name: &str| document["error"][name].as_str().map(str::to_owned);
     match (field("message"), field("remedy")) {
-        (Some(problem), Some(remedy)) => Error::configuration(
-            format!("another process could not take the lock: {problem}"),
-            remedy,
-        ),
+        (Some(problem), Some(remedy)) => {
+            let problem = format!("another process could not take the lock: {problem}");
+            // Its words are those of this caller: this is an examination already.
+            let remedy = match remedy.ends_with(&caller.in_words("{doctor}")) {
+                true => Remedy::from("{doctor}"),
+                false => remedy.into(),
+            };
+            Error::configuration(problem, remedy)
+        }
         _ => Error::Internal("another process that was to take the lock said nothing".into()),
     }
 }
@@ -139,9 +143,10 @@ mod tests {
     #[test]
     fn the_child_is_quoted_with_its_remedy() {
         let said = r#"{"error":{"message":"the disk is full","remedy":"free some disk space"}}"#;
-        let error = not_taken(said);
+        let caller = Caller::new(tenure::Owner::parse("ana@desk").unwrap(), "test");
+        let error = not_taken(said, &caller);
         assert!(error.to_string().ends_with("lock: the disk is full"));
-        assert_eq!(error.remedy(), "free some disk space");
-        assert_eq!(not_taken("").class(), tenure::Class::Internal);
+        assert_eq!(error.remedy(), "free some disk space".into());
+        assert_eq!(not_taken("", &caller).class(), tenure::Class::Internal);
     }
 }

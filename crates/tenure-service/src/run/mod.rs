@@ -119,7 +119,7 @@ impl Service {
     /// Takes what a command is to run under.
     pub async fn hold_for_run(&self, mut run: Run, caller: &Caller) -> Result<UnderLocks, NotHeld> {
         self.add_operation(&mut run, caller)?;
-        let default = match self.automated(caller).covers(caller.owner()) {
+        let default = match self.is_automated(caller) {
             true => AUTOMATED_WAIT_DEFAULT,
             false => WAIT_DEFAULT,
         };
@@ -167,7 +167,7 @@ impl Service {
         let locks = self.locks_of(&policy, name, scope)?;
         let needs_person = policy.find(name)?.operation.needs_approval;
         let owner = caller.owner();
-        if needs_person && self.automated(caller).covers(owner) {
+        if needs_person && self.is_automated(caller) {
             return Err(Error::not_allowed(
                 format!("{owner} may not do {name}: it needs the approval of a person"),
                 "ask a person to run it",

@@ -23,7 +23,7 @@ impl Service {
         let (name, owner) = (slot.resource.id(), caller.owner());
         let set = self.located().config.slot.get(name).copied();
         let capacity = match (slot.capacity, set) {
-            (Some(asked), Some(set)) if asked != set && self.automated(caller).covers(owner) => {
+            (Some(asked), Some(set)) if asked != set && self.is_automated(caller) => {
                 return Err(Error::not_allowed(
                     format!(
                         "{owner} may not choose {asked} places of slot {name}: tenure.toml sets {set}"
@@ -64,7 +64,7 @@ pub(super) async fn acquire(
         });
     }
     let session = request.session().with_ancestors(ancestors.held_slots());
-    let session = keeper.session(session).await?;
+    let session = keeper.session(session);
     let wanted = [(slot.resource.clone(), Mode::Write)];
     let set = LockSet::new(&keeper.settings().ranking, wanted);
     let options = request.options.clone().with_capacity(slot.capacity);

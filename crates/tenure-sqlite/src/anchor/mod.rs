@@ -54,14 +54,14 @@ use std::thread;
 use std::time::Duration;
 
 use tenure_core::internal::OrCannot;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Result, Token};
 use tenure_os::clock;
 
 use crate::connection::{beside, busy};
 use crate::platform::{self, FileIdentity, Share};
 use crate::session_file;
-use record::{Ceiling, Last, Named, Record, Slot};
+use record::{Ceiling, Last, Named, Record, Slot, decode};
 
 /// The distance of a new ceiling from the token that needs it.
 const HEADROOM: u64 = 3_600_000;
@@ -191,14 +191,15 @@ impl Anchor {
 
     /// Returns a record, or `None` if it was never written or is damaged.
     fn read<R: Record>(&self, slot: Slot) -> Result<Option<R>> {
-        let read = slot.read::<R>(&self.file).or_cannot("read", &self.path)?;
+        let bytes = slot.read(&self.file).or_cannot("read", &self.path)?;
+        let read = bytes.map_or(Ok(None), |bytes| decode(&bytes));
         read.map_err(|version| {
             Error::configuration(
                 format!(
                     "{} was made by a newer tenure: it has version {version}",
                     self.path.display()
                 ),
-                "upgrade tenure, or choose another place with --store",
+                "upgrade tenure, or choose another place with {.store}",
             )
         })
     }

@@ -22,9 +22,8 @@ impl Slot {
     pub(super) const CEILINGS: [Slot; 2] = [Slot(1), Slot(2)];
     pub(super) const LAST: Slot = Slot(3);
 
-    /// Reads a record. Returns `None` if there is none or it is damaged, and `Err` with the version
-    /// of a newer one.
-    pub(super) fn read<R: Record>(self, file: &File) -> io::Result<Result<Option<R>, u8>> {
+    /// Reads the bytes of a record, or `None` if there is none.
+    pub(super) fn read(self, file: &File) -> io::Result<Option<[u8; RECORD_BYTES]>> {
         let mut bytes = [0; RECORD_BYTES];
         let read = loop {
             match file.read_at(&mut bytes, self.0 * SECTOR_BYTES) {
@@ -32,10 +31,7 @@ impl Slot {
                 read => break read?,
             }
         };
-        if read < RECORD_BYTES {
-            return Ok(Ok(None));
-        }
-        Ok(decode::<R>(&bytes))
+        Ok((read == RECORD_BYTES).then_some(bytes))
     }
 
     pub(super) fn write<R: Record>(self, file: &File, record: &R) -> io::Result<()> {
@@ -129,7 +125,9 @@ fn encode<R: Record>(record: &R) -> [u8; RECORD_BYTES] {
     bytes
 }
 
-fn decode<R: Record>(bytes: &[u8; RECORD_BYTES]) -> Result<Option<R>, u8> {
+/// Returns the record in these bytes, `None` if it is damaged, and `Err` with the version of a newer
+/// one.
+pub(super) fn decode<R: Record>(bytes: &[u8; RECORD_BYTES]) -> Result<Option<R>, u8> {
     let mut numbers = bytes.chunks_exact(8).map(|chunk| {
         let mut number = [0; 8];
         number.copy_from_slice(chunk);
@@ -170,10 +168,11 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written() {
         let file = tempfile::tempfile().unwrap();
-        assert_eq!(Slot::LAST.read::<Last>(&file).unwrap(), Ok(None));
+        assert_eq!(Slot::LAST.read(&file).unwrap(), None);
         Slot::LAST.write(&file, &LAST).unwrap();
-        assert_eq!(Slot::LAST.read(&file).unwrap(), Ok(Some(LAST)));
-        assert_eq!(Slot::LAST.read::<Ceiling>(&file).unwrap(), Ok(None));
+        let last = Slot::LAST.read(&file).unwrap().unwrap();
+        assert_eq!(decode(&last), Ok(Some(LAST)));
+        assert_eq!(decode::<Ceiling>(&last), Ok(None));
     }
 
     #[test]

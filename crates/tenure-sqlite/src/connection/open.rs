@@ -49,7 +49,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags};
 use rustix::fs::FileType;
 use tenure_core::internal::OrCannot;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Result};
 use tenure_os::{clock, filesystem};
 
@@ -257,7 +257,7 @@ fn database_at(path: &Path) -> Result<Option<FileStatus>> {
 fn not_a_database(path: &Path, problem: &str) -> Error {
     Error::configuration(
         format!("{} cannot be the database: {problem}", path.display()),
-        "choose another place with --store",
+        "choose another place with {.store}",
     )
 }
 

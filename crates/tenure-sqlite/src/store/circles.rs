@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use rusqlite::params;
 use tenure_core::audit::NewEntry;
 use tenure_core::circles::{Circle, Line, WAITERS_MAX, find, find_all};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::request::Awaited;
 use tenure_core::{Binding, Error, Resource, Result};
 

@@ -42,7 +42,7 @@ impl Inner {
 
     fn cannot_look(&self, error: &Error) -> Found {
         let remedy = match error {
-            Error::Corrupt { .. } => self.start_anew(),
+            Error::Corrupt { .. } => self.start_anew().into(),
             _ => error.remedy(),
         };
         Found::bad(error.to_string(), remedy)

@@ -11,20 +11,22 @@ use std::path::{Path, PathBuf};
 
 use tenure::config::{Config, FILE_NAME, WhenUnsure};
 use tenure::store_choice::{self, Environment};
-use tenure::{Error, Result};
+use tenure::{Error, Remedy, Result};
 use tenure_api::agents::{Apply, ChangeState, FileChange, HookAction, HookChanges, Plan, Program};
 use tenure_os::blocking::blocking;
 use tenure_os::replace::replace_file;
 use tenure_work::agents::install::{ProgramSettings, hooks, tenure_toml};
 
-use crate::observer::{Observer, Silent};
 use crate::{Caller, Handle, Service};
+
+/// Tells what people should know.
+type Tell<'a> = &'a dyn Fn(Remedy);
 
 impl Handle<Plan> for Service {
     async fn handle(&self, request: Plan, caller: &Caller) -> Result<HookChanges> {
         let target = Target::find(self.environment())?;
         let Plan { action, program } = request;
-        blocking(|| target.planned(action, program, &**caller.observer()))
+        blocking(|| target.planned(action, program, &|word| caller.tell(word)))
     }
 }
 
@@ -78,10 +80,10 @@ impl<'a> Target<'a> {
         &self,
         action: HookAction,
         program: Option<Program>,
-        observer: &dyn Observer,
+        tell: Tell<'_>,
     ) -> Result<HookChanges> {
         match action {
-            HookAction::Install => self.additions(program, observer),
+            HookAction::Install => self.additions(program, tell),
             HookAction::Uninstall => Ok(HookChanges {
                 changes: self.removals(program)?,
                 allow: None,
@@ -91,7 +93,7 @@ impl<'a> Target<'a> {
     }
 
     /// Returns what would be added to each file, and tells what people should know of it.
-    fn additions(&self, program: Option<Program>, observer: &dyn Observer) -> Result<HookChanges> {
+    fn additions(&self, program: Option<Program>, tell: Tell<'_>) -> Result<HookChanges> {
         let programs = self.chosen(program)?;
         let state = store_choice::state_directory(self.environment)?;
         let when_unsure = self.when_unsure()?;
@@ -107,7 +109,7 @@ impl<'a> Target<'a> {
         let path = self.path(FILE_NAME);
         let old = settings_file::read(&self.worktree, FILE_NAME)?;
         let addition = tenure_toml::add(old.as_deref(), &path)?;
-        self.tell(&addition, &path, observer)?;
+        self.tell(&addition, &path, tell)?;
         changes.push(change(&path, None, HookAction::Install, addition.added));
         Ok(HookChanges {
             changes,
@@ -126,54 +128,53 @@ impl<'a> Target<'a> {
         match used.is_empty() {
             false => Ok(used),
             true => Err(Error::NotFound(format!(
-                "no coding agent is used in {}; name one: tenure agent install {}",
+                "no coding agent is used in {}; name one: {}",
                 self.worktree.display(),
-                Program::ALL.map(Program::as_str).join("|")
+                Program::ALL.map(|program| program.to_string()).join("|")
             ))),
         }
     }
 
     /// Tells of what `tenure.toml` has of its own, and of what the old store has.
-    fn tell(
-        &self,
-        planned: &tenure_toml::Addition,
-        path: &Path,
-        observer: &dyn Observer,
-    ) -> Result<()> {
-        let path = path.display();
+    fn tell(&self, planned: &tenure_toml::Addition, path: &Path, tell: Tell<'_>) -> Result<()> {
+        let path = path.display().to_string();
         if let Some(store) = &planned.other_store {
             let store = tenure::shown_address(store);
-            observer.word(&format!(
-                "{path} names the store {store}, which is kept: see with tenure doctor that agents reach it"
+            tell(Remedy::of(
+                "{} names the store {}, which is kept: see with {doctor} that agents reach it",
+                &[&path, &store],
             ));
         }
         if planned.is_guard_kept {
-            observer.word(&format!(
-                "{path} has a guard of its own, which is kept: set its edits = true, and agents do not overwrite each other's edits"
+            tell(Remedy::of(
+                "{} has a guard of its own, which is kept: set its edits = true, and agents do not overwrite each other's edits",
+                &[&path],
             ));
         }
         let mut added = planned.added.iter();
         match added.any(|added| added == tenure_toml::STORE_KEY) {
-            true => self.tell_of_old_store(observer),
+            true => self.tell_of_old_store(tell),
             false => Ok(()),
         }
     }
 
     /// Tells of locks and issues in the repository that the new store does not have.
-    fn tell_of_old_store(&self, observer: &dyn Observer) -> Result<()> {
+    fn tell_of_old_store(&self, tell: Tell<'_>) -> Result<()> {
         let Some(common) = store_choice::common_directory(self.environment)? else {
             return Ok(());
         };
         let old = common.join("tenure");
-        let shown = old.display();
+        let shown = old.display().to_string();
         if old.join("tenure.db").exists() {
-            observer.word(&format!(
-                "locks held in {shown}/tenure.db do not count in the new store: see tenure ls --store sqlite:{shown}/tenure.db"
+            tell(Remedy::of(
+                "locks held in {}/tenure.db do not count in the new store: see {ls store}",
+                &[&shown, &format!("sqlite:{shown}/tenure.db")],
             ));
         }
         if old.join("board").exists() {
-            observer.word(&format!(
-                "the board in {shown}/board is not moved: when nobody uses it, move it beside the new store, which tenure doctor names"
+            tell(Remedy::of(
+                "the board in {}/board is not moved: when nobody uses it, move it beside the new store, which {doctor} names",
+                &[&shown],
             ));
         }
         Ok(())
@@ -181,28 +182,19 @@ impl<'a> Target<'a> {
 
     /// Adds what is missing, each file under its own lock.
     fn install(&self, program: Option<Program>) -> Result<HookChanges> {
-        let mut planned = self.additions(program, &Silent)?;
+        let mut planned = self.additions(program, &|_| ())?;
         let when_unsure = self.when_unsure()?;
         settings_file::make_state_directory(&store_choice::state_directory(self.environment)?)?;
         let _lock = settings_file::lock_worktree(&self.worktree)?;
         self.clean(planned.changes.iter().filter_map(|change| change.program))?;
-        for change in &mut planned.changes {
-            if change.state != ChangeState::WouldAdd {
-                continue;
+        carry_out(&mut planned, HookAction::Install, |program| match program {
+            Some(program) => {
+                let path = self.path(program.file());
+                let added = settings_file::add_hooks(program, when_unsure, &path)?;
+                Ok(hooks_of(&added.events))
             }
-            let added = match change.program {
-                Some(program) => {
-                    let path = self.path(program.file());
-                    hooks_of(&settings_file::add_hooks(program, when_unsure, &path)?.events)
-                }
-                None => self.add_to_toml()?,
-            };
-            change.state = match added.is_empty() {
-                true => ChangeState::Present,
-                false => ChangeState::Added,
-            };
-            change.added = Some(added);
-        }
+            None => self.add_to_toml(),
+        })?;
         Ok(planned)
     }
 
@@ -265,24 +257,19 @@ impl<'a> Target<'a> {
         let _lock = settings_file::lock_worktree(&self.worktree)?;
         let meant = Program::ALL.into_iter();
         self.clean(meant.filter(|program| named.is_none_or(|named| named == *program)))?;
-        let mut planned = self.planned(HookAction::Uninstall, named, &Silent)?;
-        for change in &mut planned.changes {
-            if change.state != ChangeState::WouldRemove {
-                continue;
-            }
-            let removed = match change.program {
+        let mut planned = self.planned(HookAction::Uninstall, named, &|_| ())?;
+        carry_out(
+            &mut planned,
+            HookAction::Uninstall,
+            |program| match program {
                 Some(program) => {
-                    let path = self.path(program.file());
-                    hooks_of(&settings_file::take_out_hooks(program, &path)?.events)
+                    let removed =
+                        settings_file::take_out_hooks(program, &self.path(program.file()))?;
+                    Ok(hooks_of(&removed.events))
                 }
-                None => self.take_out_of_toml()?,
-            };
-            change.state = match removed.is_empty() {
-                true => ChangeState::Absent,
-                false => ChangeState::Removed,
-            };
-            change.removed = Some(removed);
-        }
+                None => self.take_out_of_toml(),
+            },
+        )?;
         Ok(planned)
     }
 
@@ -304,6 +291,21 @@ fn hooks_of(events: &[&str]) -> Vec<String> {
     hooks.collect()
 }
 
+/// Makes the planned changes, each by `work`, which returns what it has added or taken out.
+fn carry_out(
+    planned: &mut HookChanges,
+    action: HookAction,
+    work: impl Fn(Option<Program>) -> Result<Vec<String>>,
+) -> Result<()> {
+    use ChangeState::{WouldAdd, WouldRemove};
+    let changes = planned.changes.iter_mut();
+    for change in changes.filter(|change| matches!(change.state, WouldAdd | WouldRemove)) {
+        let parts = work(change.program)?;
+        set(change, action, parts, true);
+    }
+    Ok(())
+}
+
 /// Returns what is to be done with a file.
 fn change(
     path: &Path,
@@ -311,21 +313,28 @@ fn change(
     action: HookAction,
     parts: Vec<String>,
 ) -> FileChange {
-    let state = match (action, parts.is_empty()) {
-        (HookAction::Install, true) => ChangeState::Present,
-        (HookAction::Install, false) => ChangeState::WouldAdd,
-        (HookAction::Uninstall, true) => ChangeState::Absent,
-        (HookAction::Uninstall, false) => ChangeState::WouldRemove,
-    };
-    let (added, removed) = match action {
-        HookAction::Install => (Some(parts), None),
-        HookAction::Uninstall => (None, Some(parts)),
-    };
-    FileChange {
+    let mut change = FileChange {
         file: path.display().to_string(),
         program,
-        added,
-        removed,
-        state,
-    }
+        added: None,
+        removed: None,
+        state: ChangeState::Present,
+    };
+    set(&mut change, action, parts, false);
+    change
+}
+
+/// Says what is added or taken out, or was.
+fn set(change: &mut FileChange, action: HookAction, parts: Vec<String>, is_done: bool) {
+    let is_nothing = parts.is_empty();
+    let (state, list) = match action {
+        HookAction::Install if is_nothing => (ChangeState::Present, &mut change.added),
+        HookAction::Install if is_done => (ChangeState::Added, &mut change.added),
+        HookAction::Install => (ChangeState::WouldAdd, &mut change.added),
+        HookAction::Uninstall if is_nothing => (ChangeState::Absent, &mut change.removed),
+        HookAction::Uninstall if is_done => (ChangeState::Removed, &mut change.removed),
+        HookAction::Uninstall => (ChangeState::WouldRemove, &mut change.removed),
+    };
+    *list = Some(parts);
+    change.state = state;
 }
