@@ -10,6 +10,7 @@
 //! | `watchdog` | [`Watchdog`], a second process that ends the command while this one stands still |
 //! | [`signals`] | the signals to this process |
 //! | `terminal` | who has the terminal: this process, or the command |
+//! | [`shim`] | a command of a job, supervised by a process that may outlive the one that asked for it |
 //! | `call` | [`call()`], a command that is given text and answers with text, within limits |
 //!
 //! # Guarantees
@@ -41,6 +42,7 @@ mod call;
 mod ending;
 mod held;
 mod renewal;
+pub mod shim;
 pub mod signals;
 mod spawn;
 mod supervise;

@@ -77,7 +77,7 @@ pub struct Watchdog {
 
 /// A child that nobody else reaps.
 #[derive(Debug)]
-struct Process(Pid);
+pub(crate) struct Process(pub(crate) Pid);
 
 impl Watchdog {
     /// Starts it. Called before this process has other threads.
@@ -211,13 +211,14 @@ fn wait_for(socket: BorrowedFd<'_>, wait_ms: u64) -> io::Result<()> {
 }
 
 /// Knows when the machine slept, by the clocks that count sleep and do not.
-struct Patience {
+#[derive(Debug)]
+pub(crate) struct Patience {
     slept_ms: u64,
     until_awake_ms: u64,
 }
 
 impl Patience {
-    fn new(boot_ms: u64, awake_ms: u64) -> Self {
+    pub(crate) fn new(boot_ms: u64, awake_ms: u64) -> Self {
         Self {
             slept_ms: boot_ms.saturating_sub(awake_ms),
             until_awake_ms: 0,
@@ -226,7 +227,7 @@ impl Patience {
 
     /// Returns the time until a deadline is over: that is after the deadline if the machine slept
     /// since the last call.
-    fn left_ms(&mut self, due_ms: u64, boot_ms: u64, awake_ms: u64) -> u64 {
+    pub(crate) fn left_ms(&mut self, due_ms: u64, boot_ms: u64, awake_ms: u64) -> u64 {
         let slept_ms = boot_ms.saturating_sub(awake_ms);
         if slept_ms >= self.slept_ms + SLEEP_MIN_MS {
             self.until_awake_ms = awake_ms + AFTER_SLEEP_MS;
