@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
-use tenure_os::platform::{before_exec, die_with_parent};
+use tenure_os::platform::{before_exec, die_with_parent, set_of, with_blocked_signals};
 
 use super::attempt::{Attempt, Limits};
 use super::status::NotStarted;
@@ -34,6 +34,8 @@ pub fn start(attempt: &Attempt, printed: PipeWriter) -> Result<Pid, (NotStarted,
         };
     }
     die_with_parent(&mut command);
+    // The shim has them all blocked.
+    with_blocked_signals(&mut command, set_of([]));
     limit(&mut command, attempt.limits);
     // The error of the start does not tell a missing directory from a missing program.
     set_current_dir(&attempt.directory).map_err(|error| {

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait, waitpid};
 use tenure_os::platform::{children, signal_group};
 
 /// The longest time for the end of what can be killed.
@@ -49,7 +49,7 @@ pub fn end_all(leader: Pid) -> (WaitStatus, bool) {
     }
     let status = reap(leader);
     // A child that the list had left out is killed now.
-    while !matches!(waitpid(None, WaitOptions::NOHANG), Err(Errno::CHILD)) {
+    while !matches!(wait(WaitOptions::NOHANG), Err(Errno::CHILD)) {
         if Instant::now() > until {
             return (status, false);
         }

@@ -12,7 +12,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, setsid, waitpid};
+use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, setsid, wait};
 use tenure_core::{Error, Result};
 use tenure_os::platform::{block_signals, child_signals, close_all_but, fork_alone, send};
 
@@ -157,7 +157,7 @@ impl Serving {
 
     /// Reaps what has ended, and kills what shims have left: children that are none of ours.
     fn reap(&mut self) {
-        while let Ok(Some((child, _))) = waitpid(None, WaitOptions::NOHANG) {
+        while let Ok(Some((child, _))) = wait(WaitOptions::NOHANG) {
             self.ended.extend(self.shims.remove(&child));
         }
         if !self.ended.is_empty() && kill_children(|child| self.shims.contains_key(&child)) {

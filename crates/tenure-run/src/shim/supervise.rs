@@ -28,6 +28,7 @@ const OUTPUT_MAX: Duration = Duration::from_secs(2);
 /// Runs a command that is told over the control, and tells its status there. The descriptors of the
 /// session are open until this process ends.
 pub fn supervise(control: &UnixStream, session: Vec<OwnedFd>, children: BorrowedFd<'_>) {
+    let _ = rustix::thread::set_name(c"tenure-shim");
     let session = ManuallyDrop::new(pass_on(session.into_iter().map(Ok)));
     let mut received = Received::default();
     let attempt: Attempt = loop {
@@ -118,7 +119,10 @@ impl<'a> Shim<'a> {
         let (status, is_all) = end_all(self.leader);
         let output = self.output.recv_timeout(OUTPUT_MAX);
         let mut status = Status::new(&self.attempt.tag, end(status));
-        status.stopped = self.stopping.reason().or_else(|| self.over_cpu(&status));
+        status.stopped = self
+            .stopping
+            .reason()
+            .or_else(|| self.over_cpu(&status.end));
         status.output = output.unwrap_or_else(|_| Output {
             error: Some("something that could not be ended has it open".to_owned()),
             ..Output::default()
@@ -180,15 +184,10 @@ impl<'a> Shim<'a> {
 
     /// Returns the limit of CPU time if that ended the command, or a part of it that its shell
     /// tells of.
-    fn over_cpu(&self, status: &Status) -> Option<Stopped> {
-        let limit_ms = self.attempt.limits.cpu_seconds?.saturating_mul(1000);
-        let used_ms = status.used.user_ms + status.used.system_ms;
-        let (signal, kill) = (Signal::XCPU.as_raw(), Signal::KILL.as_raw());
-        let is_over = match status.end {
-            End::Signalled(by) => by == signal || by == kill && used_ms >= limit_ms,
-            End::Exited(code) => code == 128 + signal,
-            End::NotStarted(..) => false,
-        };
+    fn over_cpu(&self, end: &End) -> Option<Stopped> {
+        self.attempt.limits.cpu_seconds?;
+        let over = Signal::XCPU.as_raw();
+        let is_over = [End::Signalled(over), End::Exited(128 + over)].contains(end);
         is_over.then_some(Stopped::CpuLimit)
     }
 }
