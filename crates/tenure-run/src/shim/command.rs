@@ -9,16 +9,19 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use tenure_os::platform::{before_exec, die_with_parent, set_of, with_blocked_signals};
 
 use super::attempt::{Attempt, Limits};
-use super::status::NotStarted;
+use super::status::{End, NotStarted, short};
 use crate::held::GRACE;
 
 /// Starts the command in a process group of its own, whose number is its own. It inherits the
 /// descriptors of the session, prints to a pipe, and dies with the thread that calls this.
-pub fn start(attempt: &Attempt, printed: PipeWriter) -> Result<Pid, (NotStarted, String)> {
+pub fn start(attempt: &Attempt, printed: PipeWriter) -> Result<Pid, End> {
     let [program, arguments @ ..] = &attempt.command[..] else {
-        return Err((NotStarted::NotFound, "there is no command".to_owned()));
+        return Err(End::NotStarted(
+            NotStarted::NotFound,
+            "there is no command".into(),
+        ));
     };
-    let cannot_run = |why, error| (why, format!("cannot run {program}: {error}"));
+    let cannot_run = |why, error| refused(why, format!("cannot run {program}: {error}"));
     let errors = printed.try_clone();
     let errors = errors.map_err(|error| cannot_run(NotStarted::Shim, error))?;
     let mut command = Command::new(program);
@@ -40,7 +43,7 @@ pub fn start(attempt: &Attempt, printed: PipeWriter) -> Result<Pid, (NotStarted,
     // The error of the start does not tell a missing directory from a missing program.
     set_current_dir(&attempt.directory).map_err(|error| {
         let directory = attempt.directory.display();
-        (
+        refused(
             NotStarted::Directory,
             format!("cannot enter {directory}: {error}"),
         )
@@ -53,6 +56,10 @@ pub fn start(attempt: &Attempt, printed: PipeWriter) -> Result<Pid, (NotStarted,
         _ => cannot_run(NotStarted::NotExecutable, error),
     })?;
     Ok(Pid::from_child(&child))
+}
+
+fn refused(why: NotStarted, reason: String) -> End {
+    End::NotStarted(why, short(reason))
 }
 
 /// Limits the command and each process that it starts.

@@ -11,7 +11,7 @@
 //! | `descendants` | the end of all that the command has started |
 //! | `output` | what the command prints: files of a bounded size |
 //! | `status` | [`Status`], the end of an attempt, and the file that it is kept in |
-//! | `lines` | messages of JSON on a socket, one a line |
+//! | `lines`, `wait` | messages of JSON on a socket, one a line; the wait for them and for children |
 //!
 //! # Processes
 //!
@@ -102,6 +102,7 @@ mod spawner;
 mod status;
 mod stopping;
 mod supervise;
+mod wait;
 
 pub use attempt::{Attempt, Lifetime, Limits};
 pub use handle::Shim;

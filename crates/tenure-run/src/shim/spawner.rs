@@ -5,14 +5,14 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, setsid, wait};
+use rustix::process::{self, Pid, WaitOptions, getpid, set_child_subreaper, setsid};
 use tenure_core::{Error, Result};
 use tenure_os::platform::{block_signals, child_signals, close_all_but, fork_alone, send};
 
@@ -20,17 +20,15 @@ use super::attempt::Attempt;
 use super::descendants::kill_children;
 use super::handle::Shim;
 use super::lines::line;
-use super::status::{NotStarted, Status};
+use super::status::{End, NotStarted, Status};
 use super::supervise::supervise;
+use super::wait::wait;
 use crate::watchdog::Process;
 
 /// The most descriptors of a session.
 const DESCRIPTORS_MAX: usize = 16;
 /// The time between two looks, while what a killed shim has left dies.
-const LOOK: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A process that forks the shims of this one. Dropped, it is gone; the shims are not.
 #[derive(Debug)]
@@ -128,8 +126,8 @@ impl Serving {
     /// Serves the worker to its end, and the shims to theirs.
     fn serve(mut self) {
         while self.socket.is_some() || !self.shims.is_empty() || !self.ended.is_empty() {
-            let is_asked = self.wait();
-            let _ = rustix::io::read(&self.children, &mut [0; 128]);
+            let look = (!self.ended.is_empty()).then_some(LOOK);
+            let is_asked = wait(self.children.as_fd(), self.socket.as_ref(), look);
             self.reap();
             if is_asked {
                 match self.socket.as_ref().and_then(receive) {
@@ -141,23 +139,9 @@ impl Serving {
         }
     }
 
-    /// Waits for the worker or a child. Returns true if the worker asks, or has died.
-    fn wait(&self) -> bool {
-        let children = PollFd::new(&self.children, PollFlags::IN);
-        let socket = self.socket.as_ref();
-        let socket = socket.map(|socket| PollFd::new(socket, PollFlags::IN));
-        let mut sources: Vec<_> = [children].into_iter().chain(socket).collect();
-        let look = (!self.ended.is_empty()).then_some(&LOOK);
-        let ready = poll(&mut sources, look).unwrap_or(0);
-        ready > 0
-            && sources
-                .get(1)
-                .is_some_and(|socket| !socket.revents().is_empty())
-    }
-
     /// Reaps what has ended, and kills what shims have left: children that are none of ours.
     fn reap(&mut self) {
-        while let Ok(Some((child, _))) = wait(WaitOptions::NOHANG) {
+        while let Ok(Some((child, _))) = process::wait(WaitOptions::NOHANG) {
             self.ended.extend(self.shims.remove(&child));
         }
         if !self.ended.is_empty() && kill_children(|child| self.shims.contains_key(&child)) {
@@ -177,8 +161,8 @@ impl Serving {
             Ok(shim) => drop(self.shims.insert(shim, control)),
             Err(error) => {
                 let reason = format!("cannot fork: {error}");
-                let status = line(&Status::not_started("", NotStarted::Shim, reason));
-                let _ = status.and_then(|status| send(control.as_fd(), &status));
+                let status = Status::new("", End::NotStarted(NotStarted::Shim, reason));
+                let _ = line(&status).and_then(|line| send(control.as_fd(), &line));
             }
         }
     }

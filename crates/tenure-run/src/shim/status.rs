@@ -113,11 +113,6 @@ impl Status {
             still_runs: false,
         }
     }
-
-    /// Makes the status of an attempt whose command was not started.
-    pub(super) fn not_started(tag: &str, why: NotStarted, reason: impl ToString) -> Self {
-        Self::new(tag, End::NotStarted(why, short(reason)))
-    }
 }
 
 /// Returns a text that is short enough for the file.
@@ -125,22 +120,18 @@ pub(super) fn short(reason: impl ToString) -> String {
     reason.to_string().chars().take(REASON_MAX).collect()
 }
 
-/// The file of a status that is not known yet.
-pub(super) struct StatusFile(File);
+/// Makes the file of a status that is not known yet, or makes that of an earlier attempt blank.
+pub(super) fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let file = options.open(path)?;
+    file.write_all_at(&[b' '; BYTES], 0)?;
+    Ok(file)
+}
 
-impl StatusFile {
-    /// Makes the file, or what an earlier attempt left blank.
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600);
-        let file = file.open(path)?;
-        file.write_all_at(&[b' '; BYTES], 0)?;
-        Ok(Self(file))
-    }
-
-    pub(super) fn write(&self, status: &Status) -> io::Result<()> {
-        self.0.write_all_at(&serde_json::to_vec(status)?, 0)
-    }
+/// Writes the status to its file.
+pub(super) fn write(file: &File, status: &Status) -> io::Result<()> {
+    file.write_all_at(&serde_json::to_vec(status)?, 0)
 }
 
 /// Returns the status of an attempt, or None if the attempt was lost. Whoever asks has the lease

@@ -8,7 +8,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitStatus, getpid, set_child_subreaper, setsid};
 use tenure_os::clock;
 use tenure_os::platform::{has_ended, send, signal_group, signal_process};
@@ -18,8 +17,9 @@ use super::command;
 use super::descendants::{end_all, reap_children};
 use super::lines::{Message, Received, line};
 use super::output::{self, Output};
-use super::status::{End, NotStarted, Status, StatusFile, Stopped};
+use super::status::{End, NotStarted, Status, Stopped, create, short, write};
 use super::stopping::{Step, Stopping};
+use super::wait::wait;
 use crate::spawn::pass_on;
 
 /// The longest wait for output after all who could print are dead.
@@ -34,33 +34,25 @@ pub fn supervise(control: &UnixStream, session: Vec<OwnedFd>, children: Borrowed
     let attempt: Attempt = loop {
         match received.next() {
             Some(attempt) => break attempt,
-            None if received.read(control) => {}
+            None if session.is_ok() && received.read(control) => {}
             // The worker died before it had told all.
             None => return,
         }
     };
-    let not_started = |(why, reason)| Status::not_started(&attempt.tag, why, reason);
-    let started = match &*session {
-        Ok(_) => StatusFile::create(&attempt.status),
-        Err(error) => Err(io::Error::other(error.to_string())),
-    };
-    let status = match started {
-        Err(error) => not_started(of_shim("begin", error)),
-        Ok(file) => {
-            let shim = Shim::start(&attempt, control, received, children);
-            let status = shim.map_or_else(not_started, Shim::run);
-            // The worker is told, whatever becomes of the file.
-            let _ = file.write(&status);
-            status
-        }
-    };
-    let told = line(&status);
-    let _ = told.and_then(|told| send(control.as_fd(), &told));
+    let file = create(&attempt.status);
+    let shim = file
+        .as_ref()
+        .map_err(of_shim("make the file of its status"));
+    let shim = shim.and_then(|_| Shim::start(&attempt, control, received, children));
+    let status = shim.map_or_else(|end| Status::new(&attempt.tag, end), Shim::run);
+    // The worker is told, whatever becomes of the file.
+    let _ = file.and_then(|file| write(&file, &status));
+    let _ = line(&status).and_then(|line| send(control.as_fd(), &line));
 }
 
 /// Says that the shim could not do its own part.
-fn of_shim(what: &str, error: impl Display) -> (NotStarted, String) {
-    (NotStarted::Shim, format!("cannot {what}: {error}"))
+fn of_shim<E: Display>(what: &'static str) -> impl Fn(E) -> End {
+    move |error| End::NotStarted(NotStarted::Shim, short(format!("cannot {what}: {error}")))
 }
 
 /// A shim whose command runs.
@@ -82,17 +74,15 @@ impl<'a> Shim<'a> {
         control: &'a UnixStream,
         received: Received,
         children: BorrowedFd<'a>,
-    ) -> Result<Self, (NotStarted, String)> {
+    ) -> Result<Self, End> {
         let became = setsid().and_then(|_| set_child_subreaper(Some(getpid())));
-        became.map_err(|error| of_shim("become a subreaper", error))?;
-        let piped = io::pipe().map_err(|error| of_shim("make a pipe", error));
-        let (pipe, printed) = piped?;
-        let output = output::copy(pipe, &attempt.output);
-        let output = output.map_err(|error| of_shim("copy output", error))?;
+        became.map_err(of_shim("become a subreaper"))?;
+        let (pipe, printed) = io::pipe().map_err(of_shim("make a pipe"))?;
+        let output = output::copy(pipe, &attempt.output).map_err(of_shim("copy output"))?;
         let now = clock::boot_now();
         if attempt.deadline_ms.is_some_and(|deadline| deadline <= now) {
             let reason = "its deadline was over before it was started";
-            return Err((NotStarted::TooLate, reason.to_owned()));
+            return Err(End::NotStarted(NotStarted::TooLate, reason.into()));
         }
         let (time, deadline) = (attempt.limits.time_ms, attempt.deadline_ms);
         Ok(Self {
@@ -143,25 +133,8 @@ impl<'a> Shim<'a> {
 
     /// Waits for a child, for the worker, or for some time.
     fn wait(&mut self, time: Option<Duration>) {
-        let time = time.map(|time| Timespec {
-            tv_sec: time.as_secs().cast_signed(),
-            tv_nsec: time.subsec_nanos().into(),
-        });
-        let children = PollFd::new(&self.children, PollFlags::IN);
-        let control = self
-            .control
-            .map(|control| PollFd::new(control, PollFlags::IN));
-        let mut sources: Vec<_> = [children].into_iter().chain(control).collect();
-        if poll(&mut sources, time.as_ref()).is_err() {
-            return;
-        }
-        let is_told = sources
-            .get(1)
-            .is_some_and(|control| !control.revents().is_empty());
-        // Children that end after this are another signal.
-        if rustix::io::read(self.children, &mut [0; 128]).is_ok() {
-            reap_children(|child| child == self.leader);
-        }
+        let is_told = wait(self.children, self.control, time);
+        reap_children(|child| child == self.leader);
         if let Some(control) = self.control.filter(|_| is_told)
             && !self.received.read(control)
         {

@@ -42,15 +42,15 @@ fn a_command_has_the_workers_environment_with_its_changes_and_nothing_else_of_it
     let mut scene = Scene::new();
     let mut attempt = scene.attempt(
         "grep SigBlk /proc/self/status; readlink /proc/self/fd/0; ls -l /proc/$$/fd | grep -c socket; \
-         ls /proc/$$/fd | wc -l; pwd; echo $ADDED $TENURE_TEST_IS_WORKER",
+         set -- /proc/$$/fd/*; echo $#; pwd; echo $ADDED $TENURE_TEST_IS_WORKER",
     );
     let variables = &mut attempt.environment;
     variables.insert("ADDED".into(), Some("a word".into()));
     variables.insert("TENURE_TEST_IS_WORKER".into(), None);
     assert_eq!(scene.run(&attempt).end, End::Exited(0));
     let folder = scene.folder.path().display();
-    // Descriptors: the input, both outputs, one of the session.
-    let expected = format!("SigBlk:\t0000000000000000\n/dev/null\n0\n4\n{folder}\na word\n");
+    // Descriptors: the input, both outputs, one of the session, and the directory of these.
+    let expected = format!("SigBlk:\t0000000000000000\n/dev/null\n0\n5\n{folder}\na word\n");
     assert_eq!(scene.output(), expected);
 }
 

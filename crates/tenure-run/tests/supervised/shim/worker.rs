@@ -12,7 +12,7 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tenure_run::shim::{Attempt, End, Lifetime, Limits, Spawner, Status, read_status};
+use tenure_run::shim::{Attempt, Lifetime, Limits, Spawner, Status, read_status};
 
 const IS_WORKER: &str = "TENURE_TEST_IS_WORKER";
 pub const LONG: Duration = Duration::from_secs(60);
