@@ -50,9 +50,9 @@
 //! shim and of all that had inherited the descriptor. So [`read_status`] tells the truth then: a
 //! status, or an attempt that was lost.
 //!
-//! Nothing is synced. After a power loss there is neither a session nor a shim of this boot, and
-//! the attempt counts as lost, with a status or without. The file is for a worker that died while
-//! the machine did not.
+//! Nothing is synced. After a power loss nothing of the attempt runs; if its status has reached the
+//! disk, that is its end, and else the attempt was lost. The file is for a worker that died while
+//! the machine did not, and a sync for it would be a third durable write for each job.
 //!
 //! # Races
 //!
@@ -85,7 +85,8 @@
 //! - Limits of memory and CPU time are those of the kernel: each process has them for itself. The
 //!   memory is `RLIMIT_DATA`, what a process can write to and shares with none: `RLIMIT_AS` would
 //!   end what only reserves addresses, as Go, Java and node do. A command that is refused memory
-//!   ends as it likes, and the status cannot tell why.
+//!   ends as it likes, and the status cannot tell why; nor can it for one that handles the signal
+//!   of its CPU time, and is killed 5 s of it later.
 //! - The output is written by a thread, so that a disk that stands still does not keep the shim
 //!   from ending the command. The command waits then, as for a full pipe.
 //! - On a file system that copies what it overwrites (btrfs, ZFS) a disk that has become full

@@ -36,6 +36,24 @@ fn a_job_outlives_its_worker_and_its_status_is_there_before_its_lock_is_free() {
 }
 
 #[test]
+fn whoever_gets_the_lock_finds_the_status() {
+    let mut scene = Scene::new();
+    for round in 0..100 {
+        for file in ["leader", "enough", "status"] {
+            let _ = fs::remove_file(scene.path(file));
+        }
+        let script = "echo $$ > leader; until [ -e enough ]; do sleep 0.001; done";
+        scene.begin(&scene.attempt(script));
+        scene.number_in("leader");
+        enough(&scene);
+        let lock = File::open(scene.path("lock")).unwrap();
+        lock.lock().unwrap();
+        let status = scene.status();
+        assert!(status.is_some(), "not in round {round}");
+    }
+}
+
+#[test]
 fn the_lock_is_held_until_all_that_a_command_left_is_dead() {
     let mut scene = Scene::new();
     let script = "setsid sh -c 'echo $$ > other; exec 1>&- 2>&-; while :; do sleep 0.1; done' & \
