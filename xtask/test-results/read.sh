@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Reads what the tests of a binary came to, from where nothing but libtest writes.
+# Reads the results of a binary's tests from a file that only libtest writes.
 #
-# On standard output a test may print into the middle of libtest's line. The file of --logfile is
-# libtest's alone, and has an entry for each test that ended:
+# On standard output a test may print into the middle of libtest's line. The file of --logfile has
+# only lines of libtest, an entry for each test that ended:
 #
 #   ok NAME
 #   failed NAME
@@ -12,9 +12,9 @@
 #
 # try.sh is the test of this file.
 
-# read_results BINARY TESTS LOG prints a line for each test: what it came to (passed, failed or
-# ignored) and BINARY::NAME. TESTS has the names of the tests that were to run. A line of LOG that
-# is not read, or a test without a result, is named on standard error and makes it fail.
+# read_results BINARY TESTS LOG prints a line for each test: its result (passed, failed or ignored)
+# and BINARY::NAME. TESTS has the names of the tests that had to run. A line of LOG that cannot be
+# read, or a test without a result, is named on standard error and makes read_results fail.
 read_results() {
     awk -v binary="$1" '
         function wrong(what) {
@@ -51,7 +51,7 @@ read_results() {
             if (goes_on) unreadable(FNR, "a reason without a test")
             for (i = 1; i <= count; i++) {
                 if (!(names[i] in unfinished)) continue
-                # The first few say where it ended.
+                # The first few tell where the run ended.
                 if (++lacking <= 10) wrong(ARGV[2] ": no result of " names[i])
             }
             if (lacking > 10) wrong(ARGV[2] ": no result of " lacking - 10 " tests more")
@@ -69,8 +69,8 @@ count_results() {
 
 # read_counts FILE prints how many documentation tests passed, failed and were ignored. They have
 # standard output only: each crate would begin the file of --logfile anew. But each of these tests
-# is a process whose output is captured, so nothing falls between the lines of libtest. Counts that
-# do not add up to what was to run make it fail.
+# is a process whose output is captured, so nothing falls between the lines of libtest. It fails if
+# the counts do not add up to the number of tests that had to run.
 read_counts() {
     awk '
         /^running [0-9]+ tests?$/ {to_run += $2}

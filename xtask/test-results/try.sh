@@ -9,7 +9,7 @@ source ./read.sh
 scratch=$(mktemp -d)
 busy=()
 stop_load() {
-    # Each would end by itself as well.
+    # Each process of the load would also end by itself.
     if ((${#busy[@]})); then kill "${busy[@]}" 2>/dev/null || true; fi
     busy=()
 }
@@ -55,7 +55,7 @@ echo "$results" >results
 counts="$(count_results passed results) $(count_results failed results) $(count_results ignored results)"
 [ "$counts" = "9 3 2" ] || fail "the counts are $counts"
 
-# A log that cannot be read fails, and what is wrong with it is named.
+# A log that cannot be read fails, and its fault is named.
 refused() {
     local what=$1
     if read_results noisy tests bad >results 2>said; then fail "nothing is wrong with $what"; fi
@@ -81,7 +81,7 @@ refused "an empty log" "bad: no result of outer::inner::a"
 rm bad
 if read_results noisy tests bad >results 2>/dev/null; then fail "nothing is wrong with a log that is not there"; fi
 
-# What is printed of documentation tests.
+# The results of documentation tests are read from their output.
 result() { echo "test result: $1. $2 passed; $3 failed; $4 ignored; 0 measured; 0 filtered out; finished in 0.01s"; }
 { echo "running 3 tests"; result ok 3 0 0; echo "running 1 test"; result FAILED 0 1 0; } >stdout
 [ "$(read_counts stdout)" = "3 1 0" ] || fail "the counts of documentation tests"

@@ -1,6 +1,5 @@
 //! Coding agents: what their hooks say, what they do, and the hooks in their settings.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -35,17 +34,6 @@ impl Program {
         Self::Cursor,
         Self::Gemini,
     ];
-
-    /// Returns the word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Program::Claude => "claude",
-            Program::Codex => "codex",
-            Program::Copilot => "copilot",
-            Program::Cursor => "cursor",
-            Program::Gemini => "gemini",
-        }
-    }
 }
 
 /// The state of an agent.
@@ -62,19 +50,6 @@ pub enum AgentState {
     Done,
     /// It was not seen for long. The next event lifts this.
     Gone,
-}
-
-impl AgentState {
-    /// Returns the word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            AgentState::Idle => "idle",
-            AgentState::Running => "running",
-            AgentState::Waiting => "waiting",
-            AgentState::Done => "done",
-            AgentState::Gone => "gone",
-        }
-    }
 }
 
 /// The tokens that an agent has used.
@@ -334,10 +309,4 @@ pub enum ChangeState {
     /// Something was taken out.
     #[serde(rename = "removed")]
     Removed,
-}
-
-impl fmt::Display for ChangeState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
 }

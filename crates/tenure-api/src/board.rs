@@ -5,8 +5,8 @@
 
 mod issue;
 
+use crate::Finding;
 use std::collections::HashMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
@@ -381,59 +381,7 @@ pub struct VerifiedBoard {
     /// The number of issues that can be read.
     pub issues: usize,
     /// The faults. Those that were repaired come first.
-    pub findings: Vec<BoardFault>,
-}
-
-/// One fault of a board.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct BoardFault {
-    /// The file, within the directory of the board.
-    pub file: String,
-    /// The problem.
-    pub problem: String,
-    /// What repairs it, or has repaired it.
-    pub repair: BoardRepair,
-}
-
-/// What repairs a fault of a board, or has repaired it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum BoardRepair {
-    /// A person decides.
-    #[serde(rename = "correct it, or put back an older one")]
-    ByHand,
-    /// A repair puts both sides of a merge together: all issues of both, but those that either
-    /// deleted.
-    #[serde(rename = "--repair puts both sides together")]
-    Merge,
-    /// Both sides of a merge were put together.
-    #[serde(rename = "both sides were put together")]
-    Merged,
-    /// A repair adds it to the index.
-    #[serde(rename = "--repair lists it")]
-    List,
-    /// The index lists it now.
-    #[serde(rename = "it is listed")]
-    Listed,
-    /// A repair removes it, as no process is left that would use it.
-    #[serde(rename = "--repair removes it")]
-    Remove,
-    /// It was removed.
-    #[serde(rename = "it was removed")]
-    Removed,
-}
-
-impl BoardRepair {
-    /// Returns true if the fault is no more.
-    pub const fn is_done(self) -> bool {
-        use BoardRepair::{Listed, Merged, Removed};
-        matches!(self, Merged | Listed | Removed)
-    }
-}
-
-impl fmt::Display for BoardRepair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
+    pub findings: Vec<Finding>,
 }
 
 #[cfg(test)]
@@ -451,11 +399,5 @@ mod tests {
         assert_eq!(json, format!(r#"{{"line":7,"event":{text}}}"#));
         assert_eq!(serde_json::from_str::<BoardEvent>(&json).unwrap(), event);
         assert_eq!(event.field("type").as_deref(), Some("x"));
-    }
-
-    #[test]
-    fn a_repair_is_shown_as_it_is_in_json() {
-        let json = serde_json::to_value(BoardRepair::Merge).unwrap();
-        assert_eq!(json, BoardRepair::Merge.to_string());
     }
 }

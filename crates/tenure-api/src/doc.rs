@@ -222,20 +222,6 @@ impl fmt::Debug for Version {
     }
 }
 
-impl From<Version> for String {
-    fn from(version: Version) -> Self {
-        version.to_string()
-    }
-}
-
-impl TryFrom<String> for Version {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
 impl FromStr for Version {
     type Err = Error;
 
@@ -245,7 +231,7 @@ impl FromStr for Version {
             let shown: String = text.chars().take(SHOWN_MAX).collect();
             Error::BadInput(format!(
                 "{shown:?} is not a version: a version is 64 hexadecimal digits, \
-                 as tenure doc read --json shows it"
+                 as a read shows it"
             ))
         })
     }
@@ -287,19 +273,11 @@ impl FromStr for Expect {
     }
 }
 
-impl TryFrom<String> for Expect {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl From<Expect> for String {
-    fn from(expect: Expect) -> Self {
-        match expect {
-            Expect::Absent => ABSENT.into(),
-            Expect::Version(version) => version.to_string(),
+impl fmt::Display for Expect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Expect::Absent => f.write_str(ABSENT),
+            Expect::Version(version) => version.fmt(f),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Ledgers: events in order, and claims on nodes.
 
+use crate::Finding;
 use std::borrow::Cow;
 use std::path::PathBuf;
 
@@ -149,20 +150,6 @@ pub struct Verified {
     pub findings: Vec<Finding>,
 }
 
-/// One thing that is wrong with a ledger.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Finding {
-    /// The name of the file in the directory of the ledger.
-    pub file: String,
-    /// The problem.
-    pub problem: String,
-    /// The action of a repair, or the remedy instead.
-    pub repair: String,
-    /// True if it was repaired.
-    #[serde(skip)]
-    pub repaired: bool,
-}
-
 /// Claims a node, or gives a claim more time.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -273,17 +260,6 @@ pub enum ClaimState {
     Expired,
     /// Its owner ended it.
     Released,
-}
-
-impl ClaimState {
-    /// Returns the word that JSON has for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Held => "held",
-            Self::Expired => "expired",
-            Self::Released => "released",
-        }
-    }
 }
 
 /// Ends all claims whose time is over.

@@ -32,6 +32,7 @@ pub mod board;
 pub mod doc;
 pub mod doctor;
 pub mod failure;
+pub mod finding;
 pub mod leases;
 pub mod ledger;
 pub mod op;
@@ -41,4 +42,5 @@ pub mod status;
 pub mod text;
 
 pub use failure::Failure;
+pub use finding::Finding;
 pub use operation::{Described, Operation};

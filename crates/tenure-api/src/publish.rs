@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tenure_core::{LeaseId, Owner, Resource, Timestamp, Token};
+use tenure_core::{LeaseId, Owner, Remedy, Resource, Timestamp, Token};
 
 use crate::operation::operation;
 use crate::text::Span;
@@ -80,17 +80,6 @@ pub enum ManifestState {
     Committed,
     /// It was given up: what was there before stayed.
     Aborted,
-}
-
-impl ManifestState {
-    /// Returns the word for it, as in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ManifestState::Pending => "pending",
-            ManifestState::Committed => "committed",
-            ManifestState::Aborted => "aborted",
-        }
-    }
 }
 
 /// One publish, and what was in its directory.
@@ -200,7 +189,7 @@ pub struct Recovered {
     /// Its outcome.
     pub outcome: Outcome,
     /// The reason, in words.
-    pub reason: String,
+    pub reason: Remedy,
 }
 
 /// The outcome of a pending manifest.

@@ -11,6 +11,46 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use tenure_core::{Mode, Resource, Token, duration};
 
+use crate::agents::{AgentState, ChangeState, Program};
+use crate::board::{GateBy, GateState, IssueId};
+use crate::doc::{Expect, Version};
+use crate::ledger::ClaimState;
+use crate::publish::ManifestState;
+
+/// Shows a word as JSON has it, so that it is said once.
+#[macro_export]
+macro_rules! shown_as_in_json {
+    ($($word:ty),*) => {
+        $(impl std::fmt::Display for $word {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                serde::Serialize::serialize(self, f)
+            }
+        })*
+    };
+}
+shown_as_in_json!(AgentState, ChangeState, ClaimState);
+shown_as_in_json!(GateBy, GateState, ManifestState, Program);
+
+/// Reads a value out of JSON as `FromStr` reads it, and writes it as `Display` shows it.
+macro_rules! text_in_json {
+    ($($value:ty),*) => {
+        $(impl From<$value> for String {
+            fn from(value: $value) -> Self {
+                value.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $value {
+            type Error = <$value as FromStr>::Err;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        })*
+    };
+}
+text_in_json!(Expect, IssueId, Span, TokenOf, Version, Wanted);
+
 /// A time such as `500ms`, `30s`, `5m` or `1h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -22,21 +62,21 @@ impl From<Duration> for Span {
     }
 }
 
-impl From<Span> for String {
-    fn from(span: Span) -> Self {
-        let millis = span.0.as_millis();
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.as_millis();
         match millis % 1000 {
-            0 => format!("{}s", millis / 1000),
-            _ => format!("{millis}ms"),
+            0 => write!(f, "{}s", millis / 1000),
+            _ => write!(f, "{millis}ms"),
         }
     }
 }
 
-impl TryFrom<String> for Span {
-    type Error = duration::DurationError;
+impl FromStr for Span {
+    type Err = duration::DurationError;
 
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        duration::parse(&text).map(Self)
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        duration::parse(text).map(Self)
     }
 }
 
@@ -97,26 +137,12 @@ impl FromStr for Wanted {
     }
 }
 
-impl TryFrom<String> for Wanted {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
 impl fmt::Display for Wanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.mode {
             Some(mode) => write!(f, "{}={mode}", self.resource),
             None => write!(f, "{}", self.resource),
         }
-    }
-}
-
-impl From<Wanted> for String {
-    fn from(wanted: Wanted) -> Self {
-        wanted.to_string()
     }
 }
 
@@ -162,19 +188,19 @@ impl TokenOf {
     }
 }
 
-impl TryFrom<String> for TokenOf {
-    type Error = String;
+impl FromStr for TokenOf {
+    type Err = String;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let (name, token) = Self::split(text.as_bytes())?;
         let resource = Resource::parse_bytes(name).map_err(|error| error.to_string())?;
         Ok(Self { resource, token })
     }
 }
 
-impl From<TokenOf> for String {
-    fn from(it: TokenOf) -> Self {
-        format!("{}#{}", it.resource, it.token)
+impl fmt::Display for TokenOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.resource, self.token)
     }
 }
 

@@ -122,18 +122,11 @@ impl Board {
         &self,
         file: &mut dyn Fresh,
         pending: &Pending,
-        likes: &[Option<Attributes>; 3],
+        likes: &[Option<Attributes>],
     ) -> Result<()> {
-        let issue = pending.issue.as_ref();
-        let kept = issue.filter(|issue| issue.image.after.is_some());
-        let parts = [
-            Some(Part::Index),
-            Some(Part::Gates),
-            kept.map(|issue| Part::Issue(issue.id.clone())),
-        ];
-        for (part, like) in parts.into_iter().zip(likes) {
-            if let (Some(part), Some(like)) = (part, like) {
-                require_same_owner_possible(file, &self.names.file(&part), like)?;
+        for ((part, image), like) in pending.images().iter().zip(likes) {
+            if let (Some(_), Some(like)) = (&image.after, like) {
+                require_same_owner_possible(file, &self.names.file(part), like)?;
             }
         }
         Ok(())
@@ -180,23 +173,14 @@ impl Board {
     }
 
     /// Step 6. The locks are held, so everything is as it was read.
-    fn put_images(&self, pending: &Pending, likes: [Option<Attributes>; 3]) -> Result<()> {
-        let [of_index, of_gates, of_issue] = likes;
-        let index = pending
-            .index
-            .as_ref()
-            .map(|image| (Part::Index, image, of_index));
-        let gates = pending.gates.as_ref();
-        let gates = gates.map(|gates| (Part::Gates, &gates.image, of_gates));
-        let issue = pending.issue.as_ref();
-        let issue = issue.map(|issue| (Part::Issue(issue.id.clone()), &issue.image, of_issue));
-        for (part, image, like) in [index, gates, issue].into_iter().flatten() {
+    fn put_images(&self, pending: &Pending, likes: Vec<Option<Attributes>>) -> Result<()> {
+        for ((part, image), like) in pending.images().into_iter().zip(likes) {
             let path = self.names.file(&part);
-            match (&image.after, &image.before) {
-                (Some(text), _) => {
+            match &image.after {
+                Some(text) => {
                     replace_unsynced(&*self.disk, &path, text.as_bytes(), like.as_ref())?;
                 }
-                (None, _) => self.remove_file(&path)?,
+                None => self.remove_file(&path)?,
             }
         }
         Ok(())
@@ -243,19 +227,12 @@ impl BoardChange {
         }
     }
 
-    /// Returns the attributes that the new files get.
-    fn likes(&self) -> [Option<Attributes>; 3] {
-        let attributes = |found: &FileContent| found.attributes;
-        [
-            self.index
-                .as_ref()
-                .and_then(|(old, _)| old.found.as_ref().map(attributes)),
-            self.gates
-                .as_ref()
-                .and_then(|(old, ..)| old.found.as_ref().map(attributes)),
-            self.issue
-                .as_ref()
-                .and_then(|issue| issue.before.as_ref().map(attributes)),
-        ]
+    /// Returns the attributes that the new files get, in the order of [`Pending::images`].
+    fn likes(&self) -> Vec<Option<Attributes>> {
+        let index = self.index.as_ref().map(|(old, _)| old.found.as_ref());
+        let gates = self.gates.as_ref().map(|(old, ..)| old.found.as_ref());
+        let issue = self.issue.as_ref().map(|issue| issue.before.as_ref());
+        let found = [index, gates, issue].into_iter().flatten();
+        found.map(|found| Some(found?.attributes)).collect()
     }
 }

@@ -6,7 +6,7 @@ use tenure_core::{Error, Result, duration};
 
 use super::Board;
 use super::decide::{ClaimRequest, Waits, decide, refused};
-use super::issue::{Issue, IssueId};
+use super::issue::{Issue, IssueId, IssueState};
 use super::log::NewEvent;
 
 /// The default duration of a claim.
@@ -22,8 +22,8 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// [`Claimed`](Error::Claimed) if another owner has it; a conflict if this owner has it, or if
-    /// it is blocked or done.
+    /// [`Claimed`](tenure_core::error::Claimed) if another owner has it; a conflict if this owner has
+    /// it, or if it is blocked or done.
     pub fn claim(&self, id: &IssueId, ttl: Option<Duration>) -> Result<Issue> {
         self.claim_until(self.deadline(), id, ttl)
     }
@@ -54,6 +54,26 @@ impl Board {
     pub fn release_with_note(&self, id: &IssueId, token: u64, note: &str) -> Result<Issue> {
         let request = ClaimRequest::Release(Some(token));
         self.request(self.deadline(), id, request, Some(note))
+    }
+
+    /// Says that an issue is done, which ends its claim.
+    pub fn done(&self, id: &IssueId, token: Option<u64>) -> Result<Issue> {
+        self.request(self.deadline(), id, ClaimRequest::Done(token), None)
+    }
+
+    /// Returns true if an issue is done, and nobody claimed it after this token.
+    pub fn is_done_under(&self, id: &IssueId, token: u64) -> Result<bool> {
+        let issue = self.issue(id)?;
+        Ok(issue.state == IssueState::Done && issue.last_token == token)
+    }
+
+    /// Returns true if the claim with this token was ended by its owner, and nobody claimed the
+    /// issue after it: it is done, released or deleted.
+    pub fn is_ended(&self, id: &IssueId, token: u64) -> Result<bool> {
+        match self.issue(id) {
+            Err(Error::NotFound(_)) => Ok(true),
+            issue => issue.map(|issue| issue.claim.is_none() && issue.last_token == token),
+        }
     }
 
     /// Makes the change that a request is, if `decide` allows it.

@@ -1,5 +1,6 @@
 //! New issues.
 
+use crate::BoardError;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -120,7 +121,7 @@ impl Board {
             return Ok(None);
         };
         let remedy = "choose another id, or none: then one is made";
-        Ok(Some(Error::contradiction(problem, remedy)))
+        Ok(Some(Error::conflict(problem, remedy)))
     }
 
     fn check_new(&self, id: &IssueId, new: &NewIssue, index: &Loaded<Index>) -> Result<()> {
@@ -137,9 +138,7 @@ impl Board {
         }
         let gates = self.load_gates()?.value;
         match new.gates.iter().find(|gate| gates.get(gate).is_none()) {
-            Some(gate) => Err(Error::NotFound(format!(
-                "there is no gate {gate}: define it with: tenure board gate define {gate}"
-            ))),
+            Some(gate) => Err(BoardError::NoGate { gate: gate.clone() }.into()),
             None => Ok(()),
         }
     }

@@ -13,8 +13,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
+use tenure_core::error::Claimed;
 
-use tenure_core::{Error, Owner, Result, Timestamp};
+use tenure_core::{Error, Owner, Remedy, Result, Timestamp};
 
 use super::claim::BOARD_CLAIM_TTL_MAX;
 use super::issue::{GateState, Issue, IssueClaim, IssueId, IssueState};
@@ -216,33 +217,42 @@ pub(super) fn cycle(
 /// Returns the error of a refusal.
 pub(super) fn refused(id: &IssueId, owner: &Owner, refusal: IssueRefusal) -> Error {
     match refusal {
-        IssueRefusal::Done => Error::contradiction(
+        IssueRefusal::Done => Error::conflict(
             format!("{id} is done already"),
-            format!("if it is to be done again: tenure board set {id} state=open"),
+            Remedy::of(
+                "if it is to be done again: {board.set issue state=open}",
+                &[id.as_str()],
+            ),
         ),
         IssueRefusal::Blocked(waits) => {
             let remedy = match waits.issues.first() {
-                Some(first) => format!("see what is left to do there: tenure board show {first}"),
-                None => format!(
-                    "have it passed: tenure board gate pass {id} {}",
-                    waits.gates[0].0
+                Some(first) => Remedy::of(
+                    "see what is left to do there: {board.show issue}",
+                    &[first.as_str()],
                 ),
+                None => Remedy::from("have it passed: ").then(judged(
+                    id,
+                    &waits.gates[0].0,
+                    GateState::Passed,
+                )),
             };
-            Error::contradiction(format!("{id} is blocked: {waits}"), remedy)
+            Error::conflict(format!("{id} is blocked: {waits}"), remedy)
         }
-        IssueRefusal::Claimed(claim) => Error::Claimed {
+        IssueRefusal::Claimed(claim) => Claimed {
+            preface: "",
             resource: id.resource(),
             owner: claim.owner,
             expires_at: claim.expires_at,
-        },
-        IssueRefusal::OwnClaim(claim) => Error::contradiction(
+        }
+        .into(),
+        IssueRefusal::OwnClaim(claim) => Error::conflict(
             format!(
                 "{id} is claimed by {owner} itself, with token {}, until {}",
                 claim.token, claim.expires_at
             ),
-            format!(
-                "give it more time with: tenure board renew {id}; agents that share an owner need \
-                 one each: --owner"
+            Remedy::of(
+                "give it more time with: {board.renew issue}; agents that share an owner need one each: {.owner}",
+                &[id.as_str()],
             ),
         ),
         IssueRefusal::NotOwner(claim) => Error::not_allowed(
@@ -250,11 +260,11 @@ pub(super) fn refused(id: &IssueId, owner: &Owner, refusal: IssueRefusal) -> Err
                 "{id} is claimed by {} until {}, not by {owner}",
                 claim.owner, claim.expires_at
             ),
-            "only its owner may do this: --owner, or TENURE_OWNER",
+            "only its owner may do this: {$owner}",
         ),
         IssueRefusal::NotClaimed => Error::not_allowed(
             format!("{id} is not claimed: it was released, or never claimed"),
-            format!("claim it: tenure board claim {id}"),
+            Remedy::of("claim it: {board.claim issue}", &[id.as_str()]),
         ),
         IssueRefusal::OtherToken(token, last) if token > last => Error::not_allowed(
             format!("token {token} of {id} was never granted; the newest is {last}"),
@@ -267,11 +277,23 @@ pub(super) fn refused(id: &IssueId, owner: &Owner, refusal: IssueRefusal) -> Err
     }
 }
 
+/// Names the call that passes or fails a gate.
+pub(super) fn judged(id: &IssueId, gate: &str, verdict: GateState) -> Remedy {
+    let verdict = match verdict {
+        GateState::Passed => "pass",
+        _ => "fail",
+    };
+    Remedy::of(
+        "{board.gate.judge verdict issue gate}",
+        &[verdict, id.as_str(), gate],
+    )
+}
+
 impl std::fmt::Display for Waits {
     /// `it waits for a, b and for the gate review (pending)`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let issues: Vec<&str> = self.issues.iter().map(IssueId::as_str).collect();
-        let gate = |(name, state): &(String, GateState)| format!("{name} ({})", state.as_str());
+        let gate = |(name, state): &(String, GateState)| format!("{name} ({state})");
         let gates: Vec<String> = self.gates.iter().map(gate).collect();
         f.write_str("it waits for ")?;
         f.write_str(&issues.join(", "))?;

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use serde_json::json;
 use tenure_api::board::GateBy;
-use tenure_core::{Error, Mode, Result, Token};
+use tenure_core::{Error, Mode, Remedy, Result, Token};
 
 use super::Board;
 use super::change::{BoardChange, IssueChange};
-use super::decide::{ClaimStatus, IssueRefusal, claim_status, cycle, refused};
+use super::decide::{ClaimStatus, IssueRefusal, claim_status, cycle, judged, refused};
 use super::issue::{GateState, Issue, IssueId, IssueState, Note};
 use super::log::NewEvent;
 use super::names::Part;
@@ -132,12 +132,12 @@ impl Board {
             return Ok(());
         };
         let circle: Vec<&str> = circle.iter().map(IssueId::as_str).collect();
-        Err(Error::contradiction(
+        Err(Error::conflict(
             format!(
                 "{id} cannot depend on {on}, as that closes a circle: {}",
                 circle.join(" → ")
             ),
-            "take one of these dependencies away first: tenure board depend ID --on ID --remove",
+            "take one of these dependencies away first: {board.depend issue=ID on=ID remove=true}",
         ))
     }
 
@@ -183,17 +183,13 @@ impl Board {
             // A gate whose definition is gone may have been for people.
             let gates = self.load_gates()?.value;
             let is_for_people = gates.get(name).is_none_or(|gate| gate.by == GateBy::People);
-            let verb = match verdict {
-                GateState::Passed => "pass",
-                _ => "fail",
-            };
             if self.is_automated && is_for_people {
                 return Err(Error::not_allowed(
                     format!(
                         "the gate {name} is for people, and {} is an automated owner",
                         self.owner
                     ),
-                    format!("ask a person for: tenure board gate {verb} {id} {name}"),
+                    Remedy::from("ask a person for: ").then(judged(id, name, verdict)),
                 ));
             }
             if *state == verdict {
@@ -279,9 +275,12 @@ impl Board {
                 [one] => format!("{one} depends"),
                 many => format!("{} depend", many.join(", ")),
             };
-            return Err(Error::contradiction(
+            return Err(Error::conflict(
                 format!("{id} cannot be deleted: {depend} on it"),
-                format!("tenure board depend {} --on {id} --remove", dependents[0]),
+                Remedy::of(
+                    "{board.depend issue on remove=true}",
+                    &[dependents[0], id.as_str()],
+                ),
             ));
         }
         for broken in list.unreadable.iter().filter(|broken| broken.id != *id) {

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tenure_core::{Error, Result};
 use tenure_os::replace::replace_unsynced;
 
@@ -10,6 +12,7 @@ use super::Board;
 use super::issue::Issue;
 use super::names::Part;
 use super::pending::{Image, Pending, hash};
+use super::read::Loaded;
 use super::registry::{self, Gates, Index};
 
 /// The possibility that the present content is torn.
@@ -33,10 +36,27 @@ impl Board {
         let ours = changes.iter().flat_map(|change| change.parts());
         self.remove_left_files(&ours.filter(&is_ours).collect());
         if is_ours(&Part::Index) {
-            self.put_index_right(changes, torn)?;
+            let images: Vec<&Image> = changes.iter().filter_map(|c| c.index.as_ref()).collect();
+            let listed = changes.iter().filter(|change| change.index.is_some());
+            let list = |index: &mut Index| {
+                for issue in listed.filter_map(|change| change.issue.as_ref()) {
+                    match issue.image.after {
+                        Some(_) => index.add(&issue.id),
+                        None => index.delete(&issue.id),
+                    }
+                }
+            };
+            self.put_registry_right(&self.names.index(), &images, torn, Self::load_index, list)?;
         }
         if is_ours(&Part::Gates) {
-            self.put_gates_right(changes, torn)?;
+            let defined: Vec<_> = changes.iter().filter_map(|c| c.gates.as_ref()).collect();
+            let images: Vec<&Image> = defined.iter().map(|gates| &gates.image).collect();
+            let define = |gates: &mut Gates| {
+                defined
+                    .iter()
+                    .for_each(|gate| gates.put(&gate.name, gate.by));
+            };
+            self.put_registry_right(&self.names.gates(), &images, torn, Self::load_gates, define)?;
         }
         let mut ids: Vec<_> = changes
             .iter()
@@ -62,64 +82,29 @@ impl Board {
         Ok(())
     }
 
-    fn put_index_right(&self, changes: &[&Pending], torn: Torn) -> Result<()> {
-        let images: Vec<&Image> = changes.iter().filter_map(|c| c.index.as_ref()).collect();
+    /// Puts the index or the gates right, and then makes the changes that are missing in it.
+    fn put_registry_right<T: DeserializeOwned + Serialize + Clone + PartialEq>(
+        &self,
+        path: &Path,
+        images: &[&Image],
+        torn: Torn,
+        load: impl FnOnce(&Self) -> Result<Loaded<T>>,
+        change: impl FnOnce(&mut T),
+    ) -> Result<()> {
         if images.is_empty() {
             return Ok(());
         }
-        let is_whole = |bytes: &[u8]| registry::parse::<Index>(bytes).is_ok();
-        self.put_file_right(&self.names.index(), &images, is_whole, torn)?;
-        let before = self.load_index()?;
-        let mut index = before.value.clone();
-        for issue in changes
-            .iter()
-            .filter_map(|change| change.index.as_ref().and(change.issue.as_ref()))
-        {
-            match issue.image.after {
-                Some(_) => index.add(&issue.id),
-                None => index.delete(&issue.id),
-            }
-        }
-        if index == before.value {
+        let is_whole = |bytes: &[u8]| registry::parse::<T>(bytes).is_ok();
+        self.put_file_right(path, images, is_whole, torn)?;
+        let before = load(self)?;
+        let mut after = before.value.clone();
+        change(&mut after);
+        if after == before.value {
             return Ok(());
         }
         let like = before.found.map(|found| found.attributes);
-        let text = registry::encode(&index);
-        replace_unsynced(
-            &*self.disk,
-            &self.names.index(),
-            text.as_bytes(),
-            like.as_ref(),
-        )
-    }
-
-    fn put_gates_right(&self, changes: &[&Pending], torn: Torn) -> Result<()> {
-        let defined: Vec<_> = changes
-            .iter()
-            .filter_map(|change| change.gates.as_ref())
-            .collect();
-        if defined.is_empty() {
-            return Ok(());
-        }
-        let images: Vec<&Image> = defined.iter().map(|gates| &gates.image).collect();
-        let is_whole = |bytes: &[u8]| registry::parse::<Gates>(bytes).is_ok();
-        self.put_file_right(&self.names.gates(), &images, is_whole, torn)?;
-        let before = self.load_gates()?;
-        let mut gates = before.value.clone();
-        for gate in defined {
-            gates.put(&gate.name, gate.by);
-        }
-        if gates == before.value {
-            return Ok(());
-        }
-        let like = before.found.map(|found| found.attributes);
-        let text = registry::encode(&gates);
-        replace_unsynced(
-            &*self.disk,
-            &self.names.gates(),
-            text.as_bytes(),
-            like.as_ref(),
-        )
+        let text = registry::encode(&after);
+        replace_unsynced(&*self.disk, path, text.as_bytes(), like.as_ref())
     }
 
     /// Puts the newest content in place of one that was there before, or that is torn. What someone
@@ -147,12 +132,12 @@ impl Board {
         if !is_behind {
             return Ok(());
         }
-        match (&newest.after, found) {
-            (Some(text), found) => {
+        match &newest.after {
+            Some(text) => {
                 let like = found.map(|found| found.attributes);
                 replace_unsynced(&*self.disk, path, text.as_bytes(), like.as_ref())
             }
-            (None, _) => self.remove_file(path),
+            None => self.remove_file(path),
         }
     }
 

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,11 +58,15 @@ impl Board {
     }
 
     /// Returns the temporary files in a directory.
+    pub(super) fn names_in(&self, directory: &Path) -> Result<Vec<OsString>> {
+        match self.disk.names(directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            names => names.map_err(|source| Error::io("list", directory, source)),
+        }
+    }
+
     fn temporaries_in(&self, directory: &Path) -> Result<Vec<PathBuf>> {
-        let names = match self.disk.names(directory) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            names => names.map_err(|source| Error::io("list", directory, source))?,
-        };
+        let names = self.names_in(directory)?;
         let temporaries = names
             .iter()
             .filter(|name| target_of_temporary(name).is_some());
@@ -200,10 +205,7 @@ mod tests {
         assert!(!record.exists() && unlocked.exists() && other.exists());
         let repaired = board.repair().unwrap();
         assert!(
-            repaired
-                .findings
-                .iter()
-                .all(|finding| finding.repair.is_done()),
+            repaired.findings.iter().all(|finding| finding.repaired),
             "{repaired:?}"
         );
         assert!(!beside.exists() && !of_index.exists() && unlocked.exists());

@@ -60,7 +60,7 @@
 //! | `settle`, `images` | what dead processes and power loss left is finished |
 //! | `checkpoint` | syncs for many changes together |
 //! | `log` | `events.jsonl`: lines, torn lines, following |
-//! | `create`, `edit`, `claim`, `done`, `read` | the operations |
+//! | `create`, `edit`, `claim`, `read` | the operations |
 //! | `next`, `ready` | the next issue; the cache that finds it |
 //! | `init` | a new board |
 //! | `leftovers` | temporary files of killed processes |
@@ -186,8 +186,8 @@ mod conflict;
 mod crashes;
 mod create;
 mod decide;
-mod done;
 mod edit;
+mod error;
 mod images;
 mod init;
 pub mod issue;
@@ -214,11 +214,11 @@ use tenure_os::clock;
 use tenure_os::disk::{Disk, RealDisk};
 
 pub use claim::{BOARD_CLAIM_TTL, BOARD_CLAIM_TTL_MAX, BOARD_CLAIM_TTL_MIN};
+pub use error::BoardError;
 pub use next::{Next, Take, Unready};
 pub use read::IssueList;
-pub use tenure_api::board::{
-    Blocked, BoardFault, BoardRepair, GateBy, NewIssue, Unreadable, VerifiedBoard,
-};
+pub use tenure_api::Finding;
+pub use tenure_api::board::{Blocked, GateBy, NewIssue, Unreadable, VerifiedBoard};
 pub use tenure_lockfile::FileCaller;
 pub use tenure_os::cancel::Cancel;
 
@@ -261,10 +261,8 @@ impl Board {
     pub fn open(directory: &Path, wait: Duration) -> Result<Self> {
         let mut board = Self::on(directory, FileLocker::new(wait), Arc::new(RealDisk))?;
         if !board.names.index().is_file() {
-            return Err(Error::NotFound(format!(
-                "there is no board in {}",
-                directory.display()
-            )));
+            let path = directory.to_owned();
+            return Err(BoardError::Missing { path }.into());
         }
         if is_in_work_tree(board.names.root()) {
             board.pending_max = 0;

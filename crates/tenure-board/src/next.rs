@@ -2,6 +2,7 @@
 //! has.
 
 use std::time::{Duration, Instant};
+use tenure_core::error::Claimed;
 
 use tenure_api::board::{Blocked, Unreadable};
 use tenure_core::{Class, Error, Result};
@@ -70,11 +71,8 @@ impl Board {
         self.write_ready(&list, &before);
         let has_label =
             |issue: &&Issue| label.is_none_or(|label| issue.labels.iter().any(|own| own == label));
-        let open = list
-            .issues
-            .iter()
-            .filter(|issue| issue.state == IssueState::Open);
-        let open: Vec<&Issue> = open.filter(has_label).collect();
+        let open = list.in_state(IssueState::Open).filter(has_label);
+        let open: Vec<&Issue> = open.collect();
         let blocked = self.blocked(&list);
         let ready = open.iter().filter(|issue| !blocked.contains_key(&issue.id));
         let ids: Vec<IssueId> = ready.map(|issue| issue.id.clone()).collect();
@@ -132,8 +130,8 @@ impl Board {
             };
             match error {
                 // Another one was faster, or changed it.
-                Error::Claimed { .. } | Error::NotFound(_) => {}
-                error if error.class() == Class::Conflict => {}
+                error if error.fault::<Claimed>().is_some() => {}
+                error if matches!(error.class(), Class::Conflict | Class::NotFound) => {}
                 Error::Timeout { .. } | Error::Busy { .. } | Error::Corrupt { .. } => {
                     refused.get_or_insert(error);
                 }

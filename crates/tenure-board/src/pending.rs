@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -87,12 +86,16 @@ pub(super) fn hash(bytes: &[u8]) -> String {
 impl Pending {
     /// Returns the parts that it changes, in the order of locks.
     pub(super) fn parts(&self) -> Vec<Part> {
-        let index = self.index.as_ref().map(|_| Part::Index);
-        let gates = self.gates.as_ref().map(|_| Part::Gates);
-        let issue = self
-            .issue
-            .as_ref()
-            .map(|issue| Part::Issue(issue.id.clone()));
+        self.images().into_iter().map(|(part, _)| part).collect()
+    }
+
+    /// Returns what becomes of each of these parts.
+    pub(super) fn images(&self) -> Vec<(Part, &Image)> {
+        let index = self.index.as_ref().map(|image| (Part::Index, image));
+        let gates = self.gates.as_ref();
+        let gates = gates.map(|gates| (Part::Gates, &gates.image));
+        let issue = self.issue.as_ref();
+        let issue = issue.map(|issue| (Part::Issue(issue.id.clone()), &issue.image));
         [index, gates, issue].into_iter().flatten().collect()
     }
 
@@ -130,10 +133,7 @@ pub(super) struct PendingNames {
 impl Board {
     pub(super) fn pending_names(&self) -> Result<PendingNames> {
         let directory = self.names.all_pending();
-        let names = match self.disk.names(&directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            names => names.map_err(|source| Error::io("list", &directory, source))?,
-        };
+        let names = self.names_in(&directory)?;
         let ending_in = |ending| {
             let uuids = names.iter().filter_map(move |name| uuid_of(name, ending));
             uuids.map(str::to_owned).collect::<BTreeSet<_>>()

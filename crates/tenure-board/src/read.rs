@@ -1,6 +1,6 @@
 //! Reading: one file, one issue, all of them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::time::Instant;
@@ -14,6 +14,7 @@ use tenure_lockfile::resource_of;
 use tenure_os::disk::FileContent;
 
 use super::Board;
+use super::BoardError;
 use super::decide::{ClaimStatus, Moment, Waits, claim_status, is_over};
 use super::issue::{FILE_BYTES_MAX, Issue, IssueId, IssueState};
 use super::lock::BoardLocks;
@@ -48,6 +49,11 @@ pub struct IssueList {
 }
 
 impl IssueList {
+    /// Returns the issues in a state.
+    pub(super) fn in_state(&self, state: IssueState) -> impl Iterator<Item = &Issue> {
+        self.issues.iter().filter(move |issue| issue.state == state)
+    }
+
     /// Returns the issue of an id.
     pub fn get(&self, id: &IssueId) -> Option<&Issue> {
         self.issues.iter().find(|issue| issue.id == *id)
@@ -96,16 +102,9 @@ impl Board {
     /// Returns why each open issue that is not ready is not.
     pub fn blocked(&self, list: &IssueList) -> HashMap<IssueId, Blocked> {
         let moment = self.moment();
-        let done = list
-            .issues
-            .iter()
-            .filter(|issue| issue.state == IssueState::Done);
-        let done: std::collections::HashSet<_> = done.map(|issue| &issue.id).collect();
-        let open = list
-            .issues
-            .iter()
-            .filter(|issue| issue.state == IssueState::Open);
-        let blocked = open.filter_map(|issue| {
+        let done = list.in_state(IssueState::Done).map(|issue| &issue.id);
+        let done: HashSet<_> = done.collect();
+        let blocked = list.in_state(IssueState::Open).filter_map(|issue| {
             let waits = Waits::of(issue, |id| done.contains(id));
             let blocked = match claim_status(issue, "", moment) {
                 ClaimStatus::Own | ClaimStatus::Others => Blocked::Claimed,
@@ -220,10 +219,10 @@ impl Board {
         let loaded = self.load_registry::<Index>(&path)?;
         match loaded.found {
             Some(_) => Ok(loaded),
-            None => Err(Error::NotFound(format!(
-                "there is no board in {}",
-                self.names.root().display()
-            ))),
+            None => {
+                let path = self.names.root().to_owned();
+                Err(BoardError::Missing { path }.into())
+            }
         }
     }
 

@@ -179,15 +179,9 @@ impl Board {
     /// Writes the cache of a board that was read after the log had a length. Nobody is held up if
     /// that fails.
     pub(super) fn write_ready(&self, list: &IssueList, before: &Tail) {
-        let done = list
-            .issues
-            .iter()
-            .filter(|issue| issue.state == IssueState::Done);
-        let done: HashSet<&IssueId> = done.map(|issue| &issue.id).collect();
-        let open = list
-            .issues
-            .iter()
-            .filter(|issue| issue.state == IssueState::Open);
+        let done = list.in_state(IssueState::Done).map(|issue| &issue.id);
+        let done: HashSet<&IssueId> = done.collect();
+        let open = list.in_state(IssueState::Open);
         let entries = open.map(|issue| Entry::of(issue, Waits::of(issue, |on| done.contains(on))));
         self.replace_ready(
             entries,

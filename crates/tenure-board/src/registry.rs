@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tenure_api::board::GateBy;
-use tenure_core::plain_name::is_plain_name;
+use tenure_core::internal::is_plain_name;
 use tenure_core::{Error, Result};
 
 use super::conflict;
@@ -131,14 +131,10 @@ impl Gates {
         match self.gates.get(name) {
             Some(known) if known.by == by => return Ok(false),
             Some(known) => {
-                let [known, asked] = [known.by, by].map(|by| match by {
-                    GateBy::Anyone => "anyone",
-                    GateBy::People => "people",
-                });
-                return Err(Error::contradiction(
+                return Err(Error::conflict(
                     format!(
-                        "the gate {name} is defined already: it is for {known}, and you asked for \
-                         {asked}"
+                        "the gate {name} is defined already: it is for {}, and you asked for {by}",
+                        known.by
                     ),
                     "use it as it is, or define one of another name",
                 ));

@@ -14,7 +14,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use tenure_api::board::{BoardFault, BoardRepair, VerifiedBoard};
+use tenure_api::Finding;
+use tenure_api::board::VerifiedBoard;
 use tenure_core::{Error, Mode, Result};
 use tenure_os::replace::replace;
 
@@ -29,6 +30,11 @@ use super::registry::{self, Index};
 
 /// The problem of a file that has no author any more.
 const LEFT_OVER: &str = "it was left by a process that was killed";
+/// The repairs of faults that a program can mend, and of the others.
+const MERGE: &str = "{.repair} puts both sides together";
+const LIST: &str = "{.repair} lists it";
+const REMOVE: &str = "{.repair} removes it";
+const BY_HAND: &str = "correct it, or put back an older one";
 
 impl Board {
     /// Looks at every file. Nothing is changed but what every command finishes.
@@ -37,13 +43,13 @@ impl Board {
         let mut faults = Vec::new();
         let verified = |issues, findings| Ok(VerifiedBoard { issues, findings });
         for path in self.leftovers()? {
-            faults.push(self.fault(&path, LEFT_OVER, BoardRepair::Remove));
+            faults.push(self.fault(&path, LEFT_OVER, REMOVE));
         }
         let index = match self.load_index() {
             Err(Error::Corrupt { path, problem }) => {
                 let repair = match self.merged_index()? {
-                    Some(_) => BoardRepair::Merge,
-                    None => BoardRepair::ByHand,
+                    Some(_) => MERGE,
+                    None => BY_HAND,
                 };
                 faults.push(self.fault(&path, problem, repair));
                 // Without it nobody knows which issues there are.
@@ -63,41 +69,42 @@ impl Board {
         drop(held);
         for broken in list.unreadable {
             let path = self.names.issue(&broken.id);
-            faults.push(self.fault(&path, broken.problem, BoardRepair::ByHand));
+            faults.push(self.fault(&path, broken.problem, BY_HAND));
         }
         self.add_corrupt(self.load_gates(), &mut faults)?;
         self.verify_log(&mut faults)?;
         verified(list.issues.len(), faults)
     }
 
-    fn fault(&self, path: &Path, problem: impl Into<String>, repair: BoardRepair) -> BoardFault {
+    fn fault(&self, path: &Path, problem: impl Into<String>, repair: &'static str) -> Finding {
         let file = path.strip_prefix(self.names.root()).unwrap_or(path);
-        BoardFault {
+        Finding {
             file: file.display().to_string(),
             problem: problem.into(),
-            repair,
+            repair: repair.into(),
+            repaired: false,
         }
     }
 
     /// Adds what is wrong with a file; other errors are passed on.
-    fn add_corrupt<T>(&self, read: Result<T>, faults: &mut Vec<BoardFault>) -> Result<()> {
+    fn add_corrupt<T>(&self, read: Result<T>, faults: &mut Vec<Finding>) -> Result<()> {
         match read {
             Err(Error::Corrupt { path, problem }) => {
-                faults.push(self.fault(&path, problem, BoardRepair::ByHand));
+                faults.push(self.fault(&path, problem, BY_HAND));
                 Ok(())
             }
             read => read.map(drop),
         }
     }
 
-    fn verify_unlisted(&self, index: &Index, faults: &mut Vec<BoardFault>) -> Result<()> {
+    fn verify_unlisted(&self, index: &Index, faults: &mut Vec<Finding>) -> Result<()> {
         let unlisted = self.unlisted(index)?.into_iter();
         faults.extend(unlisted.map(|(path, issue)| match issue {
             Ok(_) => {
                 let problem = "it is an issue that index.json does not list";
-                self.fault(&path, problem, BoardRepair::List)
+                self.fault(&path, problem, LIST)
             }
-            Err(problem) => self.fault(&path, problem, BoardRepair::ByHand),
+            Err(problem) => self.fault(&path, problem, BY_HAND),
         }));
         Ok(())
     }
@@ -134,7 +141,7 @@ impl Board {
     }
 
     /// Lines that are no events are left out by every reader.
-    fn verify_log(&self, faults: &mut Vec<BoardFault>) -> Result<()> {
+    fn verify_log(&self, faults: &mut Vec<Finding>) -> Result<()> {
         let log = self.tail(0)?.lines;
         let lines = log.split(|byte| *byte == b'\n').enumerate();
         let mut odd =
@@ -144,7 +151,7 @@ impl Board {
             let problem = format!(
                 "{lines} of its lines are no events, the first is line {first}: remove them"
             );
-            faults.push(self.fault(&self.names.log(), problem, BoardRepair::ByHand));
+            faults.push(self.fault(&self.names.log(), problem, BY_HAND));
         }
         Ok(())
     }
@@ -155,11 +162,11 @@ impl Board {
         let merge = |board: &Self| Ok(board.merged_index()?.map(|index| (index, ())));
         if self.replace_index(merge)?.is_some() {
             let problem = "it held conflict markers of git";
-            done.push(self.fault(&self.names.index(), problem, BoardRepair::Merged));
+            done.push(self.fault(&self.names.index(), problem, "both sides were put together"));
         }
         for path in self.leftovers()? {
             self.remove_file(&path)?;
-            done.push(self.fault(&path, LEFT_OVER, BoardRepair::Removed));
+            done.push(self.fault(&path, LEFT_OVER, "it was removed"));
         }
         self.remove_left_caches();
         // Finishes what is pending.
@@ -182,7 +189,10 @@ impl Board {
         };
         for path in self.replace_index(list)?.unwrap_or_default() {
             let problem = "it was an issue that index.json did not list";
-            done.push(self.fault(&path, problem, BoardRepair::Listed));
+            done.push(self.fault(&path, problem, "it is listed"));
+        }
+        for finding in &mut done {
+            finding.repaired = true;
         }
         let mut after = self.verify()?;
         after.findings.splice(..0, done);

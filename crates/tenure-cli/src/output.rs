@@ -39,6 +39,12 @@ pub fn text(text: &str) -> Result<(), Failure> {
     exact(visible_lines(text))
 }
 
+/// Prints lines for people.
+pub fn lines(lines: impl IntoIterator<Item = String>) -> Result<(), Failure> {
+    let lines = lines.into_iter().map(|line| line + "\n");
+    text(&lines.collect::<String>())
+}
+
 /// Prints bytes as they are.
 pub fn exact(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     let mut output = io::stdout();
@@ -51,6 +57,12 @@ pub fn exact(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
 /// Prints one line for people about something that is no failure.
 pub fn word(text: &str) {
     tell(&format!("tenure: {}\n", visible(text)));
+}
+
+/// Answers with one line for people about what was done: there is nothing else to print.
+pub fn said(text: &str) -> Result<(), Failure> {
+    word(text);
+    Ok(())
 }
 
 /// Prints lines for people on standard error. A failure to print is ignored.

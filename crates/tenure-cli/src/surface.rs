@@ -29,7 +29,7 @@ use crate::cli::Global;
 use crate::commands::publish::CopyLine;
 use crate::output::{self, word};
 use crate::people::this_host;
-use crate::report::Failure;
+use crate::report::{self, Failure};
 use crate::runtime;
 use crate::waiting::{Interruption, Screen};
 
@@ -143,6 +143,7 @@ impl Surface {
             .named(is_named)
             .under_agent(agent)
             .trusting_file_systems(trusts)
+            .told_in(report::word)
             .observed_by(Arc::new(Terminal)))
     }
 
@@ -258,6 +259,7 @@ pub fn anyone() -> Caller {
     let owner = owner_given(None).ok().flatten().or_else(|| agent.clone());
     Caller::new(owner.unwrap_or_else(user_at_host), "tenure")
         .under_agent(agent)
+        .told_in(report::word)
         .observed_by(Arc::new(Terminal))
 }
 

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::circles::Circle;
+use crate::internal::loaded::WaiterRow;
+use crate::request::Awaited;
 use crate::{Error, Lease, LeaseId, Owner, Resource, Result, Timestamp, Token, duration, setters};
 
 /// The longest reason, in bytes.
@@ -147,44 +150,67 @@ impl Entry {
 }
 
 /// An entry to write, in the same step as the change it records.
-#[derive(Debug, Clone, Copy)]
-pub struct NewEntry<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEntry {
     /// The action.
     pub action: Action,
-    /// The resource of the lease.
-    pub resource: &'a Resource,
+    /// The resource it was done to.
+    pub resource: Resource,
     /// The lease it was done to or under, if there is one.
-    pub lease: Option<&'a LeaseId>,
+    pub lease: Option<LeaseId>,
     /// The token of that lease afterwards.
     pub token: Option<Token>,
-    /// The owner of the lease.
-    pub owner: &'a Owner,
+    /// The owner of the lease, or whose thing it is.
+    pub owner: Owner,
     /// The owner that did it.
-    pub actor: &'a Owner,
+    pub actor: Owner,
     /// The reason, if one is known.
-    pub reason: Option<&'a str>,
-    /// True if the lease ended, and callers may still ask how.
-    pub ends: bool,
+    pub reason: Option<String>,
 }
 
-impl<'a> NewEntry<'a> {
-    /// Returns the entry of a change of records.
-    pub fn of_note(note: &'a crate::records::Note) -> Self {
+impl NewEntry {
+    /// Returns the entry of what was done to a lease, by its own actor if none is named.
+    pub fn of_lease(action: Action, lease: &Lease, actor: Option<&Owner>) -> Self {
         Self {
-            action: note.action,
-            resource: &note.resource,
-            lease: note.lease.as_ref(),
-            token: note.token,
-            owner: &note.owner,
-            actor: &note.actor,
-            reason: note.reason.as_deref(),
-            ends: false,
+            action,
+            resource: lease.resource.clone(),
+            lease: Some(lease.lease.clone()),
+            token: Some(lease.token),
+            owner: lease.owner.clone(),
+            actor: actor.unwrap_or(lease.actor()).clone(),
+            reason: None,
+        }
+    }
+
+    /// Returns the entry of a waiter that is made an offer.
+    pub fn of_offer<P>(waiter: &WaiterRow<P>, resource: &Resource, token: Token) -> Self {
+        Self {
+            action: Action::Acquire,
+            resource: resource.clone(),
+            lease: Some(waiter.waiter.lease.clone()),
+            token: Some(token),
+            owner: waiter.owner.clone(),
+            actor: waiter.actor().clone(),
+            reason: Some("next in line".into()),
+        }
+    }
+
+    /// Returns the entry of a request that is refused because it closes a circle.
+    pub fn of_circle(awaited: &Awaited, circle: &Circle) -> Self {
+        Self {
+            action: Action::Deadlock,
+            resource: awaited.resource().clone(),
+            lease: None,
+            token: None,
+            owner: awaited.asker().owner.clone(),
+            actor: awaited.asker().actor().clone(),
+            reason: Some(as_reason(&circle.to_string())),
         }
     }
 
     /// Returns the lease and the token as columns of the audit: empty and zero where there is none.
-    pub fn lease_columns(&self) -> (&'a str, i64) {
-        let lease = self.lease.map_or("", LeaseId::as_str);
+    pub fn lease_columns(&self) -> (&str, i64) {
+        let lease = self.lease.as_ref().map_or("", LeaseId::as_str);
         let token = self.token.unwrap_or(Token::NONE);
         (lease, token.get().cast_signed())
     }

@@ -41,7 +41,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 
 use crate::decide::{Bound, HolderState, Life, Want};
-use crate::loaded::{LeaseRow, Loaded};
+use crate::internal::loaded::{LeaseRow, Loaded};
 use crate::{LeaseId, Mode, Owner, Resource, SessionId};
 
 /// The largest number of edges that a search follows.

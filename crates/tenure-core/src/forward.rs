@@ -25,12 +25,18 @@ macro_rules! forward_store {
         $crate::forward! {
             acquire(request: &'a $crate::Request) -> Option<$crate::Lease>;
             upgrade(request: &'a $crate::UpgradeRequest) -> Option<$crate::Token>;
-            downgrade(lease: &'a $crate::LeaseId) -> $crate::Mode;
             renew(lease: &'a $crate::LeaseId) -> Option<std::time::Duration>;
-            release(lease: &'a $crate::LeaseId) -> ();
             list(query: &'a $crate::Query) -> $crate::Listing;
             position(resource: &'a $crate::Resource, lease: &'a $crate::LeaseId) -> Option<usize>;
             token(resource: &'a $crate::Resource) -> Option<$crate::Token>;
+        }
+
+        fn downgrade<'a>(&'a self, lease: &'a $crate::LeaseId) -> $crate::Reply<'a, $crate::Mode> {
+            Box::pin(self.inner.downgrade(lease, None))
+        }
+
+        fn release<'a>(&'a self, lease: &'a $crate::LeaseId) -> $crate::Reply<'a, ()> {
+            Box::pin(self.inner.release(lease, None))
         }
 
         fn url(&self) -> &str {
@@ -77,8 +83,6 @@ macro_rules! forward_lease_store {
             begin_key(keyed: &'a $crate::leases::Keyed) -> $crate::leases::KeyState;
             forget_key(keyed: &'a $crate::leases::Keyed) -> ();
             extend(lease: &'a $crate::LeaseId, ttl: Option<std::time::Duration>) -> $crate::Lease;
-            release_by(lease: &'a $crate::LeaseId, actor: &'a $crate::Owner) -> ();
-            downgrade_by(lease: &'a $crate::LeaseId, actor: &'a $crate::Owner) -> $crate::Mode;
             take_over(
                 lease: &'a $crate::LeaseId,
                 new: &'a $crate::LeaseId,
@@ -102,10 +106,23 @@ macro_rules! forward_lease_store {
                 asker: &'a std::sync::Arc<$crate::Asker>
             ) -> ();
             unclaim(lease: &'a $crate::LeaseId, claimant: &'a str) -> ();
+            circles() -> Vec<$crate::circles::Circle>;
         }
 
-        fn circles(&self) -> $crate::Reply<'_, Vec<$crate::circles::Circle>> {
-            Box::pin(self.inner.circles())
+        fn release_by<'a>(
+            &'a self,
+            lease: &'a $crate::LeaseId,
+            actor: &'a $crate::Owner,
+        ) -> $crate::Reply<'a, ()> {
+            Box::pin(self.inner.release(lease, Some(actor)))
+        }
+
+        fn downgrade_by<'a>(
+            &'a self,
+            lease: &'a $crate::LeaseId,
+            actor: &'a $crate::Owner,
+        ) -> $crate::Reply<'a, $crate::Mode> {
+            Box::pin(self.inner.downgrade(lease, Some(actor)))
         }
     };
 }
@@ -115,32 +132,13 @@ macro_rules! forward_lease_store {
 #[macro_export]
 macro_rules! forward_record_store {
     () => {
-        fn read_record<'a>(
-            &'a self,
-            key: &'a $crate::records::RecordKey,
-        ) -> $crate::Reply<'a, Option<$crate::records::Record>> {
-            Box::pin(self.inner.read_record(key))
-        }
-
-        fn list_records<'a>(
-            &'a self,
-            query: &'a $crate::records::RecordQuery,
-        ) -> $crate::Reply<'a, $crate::records::RecordPage> {
-            Box::pin(self.inner.list_records(query))
-        }
-
-        fn change_records<'a>(
-            &'a self,
-            change: &'a $crate::records::RecordChange<'a>,
-        ) -> $crate::Reply<'a, Vec<$crate::records::Record>> {
-            Box::pin(self.inner.change_records(change))
-        }
-
-        fn listen<'a>(
-            &'a self,
-            session: &'a $crate::SessionId,
-        ) -> $crate::Reply<'a, Box<dyn $crate::records::WakeUps>> {
-            Box::pin(self.inner.listen(session))
+        $crate::forward! {
+            read_record(key: &'a $crate::records::RecordKey) -> Option<$crate::records::Record>;
+            list_records(query: &'a $crate::records::RecordQuery) -> $crate::records::RecordPage;
+            change_records(
+                change: &'a $crate::records::RecordChange<'a>
+            ) -> Vec<$crate::records::Record>;
+            listen(session: &'a $crate::SessionId) -> Box<dyn $crate::records::WakeUps>;
         }
     };
 }

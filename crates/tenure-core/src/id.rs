@@ -10,7 +10,7 @@ use crate::text::text_conversions;
 
 /// The reason why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("bad {what} id {text:?}; an id is 1 to 64 of a-z, 0-9 and '-', as shown by tenure ls")]
+#[error("bad {what} id {text:?}; an id is 1 to 64 of a-z, 0-9 and '-', as listings show it")]
 pub struct IdError {
     what: &'static str,
     text: String,

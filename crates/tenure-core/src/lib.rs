@@ -9,17 +9,15 @@
 //! | [`mode`] | the three modes and the one conflict matrix |
 //! | [`order`] | the global order and sorted lock sets |
 //! | [`circles`] | requests that wait for each other |
-//! | [`written_order`] | the order that a store has written down, and a request with another one |
 //! | [`mod@decide`] | the decision on every request: conflicts, queue, upgrades |
 //! | [`lease`], [`request`], [`store`], [`leases`] | what a store is asked and what it answers |
-//! | [`plain_name`] | names that are safe as the name of a file |
-//! | [`page`] | pages of a listing: cursors and the range of a query |
 //! | [`records`] | rows above the locks: what a change of them is, and what a store must do for it |
 //! | [`advisory`] | advisory locks of PostgreSQL, as a listing shows them |
 //! | [`audit`] | the record of who did what to a lock |
 //! | [`retry`] | how often, and with which pauses, passing faults are tried again |
 //! | `secret` | removes passwords and other secrets from text that is shown |
 //! | [`error`] | all errors, and the class of each |
+//! | `internal` | what only the crates of Tenure use: rows as loaded, pages, the written order |
 //!
 //! # What grows
 //!
@@ -40,17 +38,14 @@ pub mod duration;
 pub mod error;
 mod forward;
 pub mod id;
+#[doc(hidden)]
+pub mod internal;
 pub mod lease;
 pub mod leases;
-pub mod loaded;
 pub mod mode;
 pub mod order;
 pub mod owner;
-pub mod page;
 pub mod patterns;
-pub mod plain_name;
-#[doc(hidden)]
-pub mod poison;
 pub mod records;
 pub mod request;
 pub mod resource;
@@ -61,20 +56,18 @@ pub mod store;
 mod text;
 pub mod time;
 pub mod token;
-pub mod written_order;
 
-pub use error::{Class, Error, LockContext, Result};
+pub use error::{Class, Error, LockContext, Remedy, Result};
 pub use id::{IdempotenceKey, LeaseId, SessionId};
 pub use lease::{Binding, Lease, LeaseState};
 pub use leases::LeaseStore;
 pub use mode::Mode;
 pub use order::{LockSet, Ranking};
 pub use owner::Owner;
-pub use page::Cursor;
 pub use records::RecordStore;
 pub use request::{Asker, Request, UpgradeRequest};
 pub use resource::Resource;
-pub use retry::{Retry, RetryPolicy, jittered};
+pub use retry::RetryPolicy;
 pub use secret::{shown_address, without_passwords};
 pub use store::{Capabilities, Examined, Listing, Query, Reply, Store};
 pub use time::Timestamp;

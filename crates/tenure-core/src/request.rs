@@ -129,6 +129,22 @@ impl Awaited {
         }
     }
 
+    /// Returns the request for a new lease, or `None` if it is for an upgrade.
+    pub fn request(&self) -> Option<&Request> {
+        match self {
+            Awaited::Lease(request) => Some(request),
+            Awaited::Upgrade(..) => None,
+        }
+    }
+
+    /// Returns the word for it in the tables of a store.
+    pub fn want(&self) -> &'static str {
+        match self {
+            Awaited::Lease(_) => "lease",
+            Awaited::Upgrade(..) => "upgrade",
+        }
+    }
+
     /// Returns its relation to what else its owner does.
     pub fn standing(&self) -> &Standing {
         match self {
@@ -145,6 +161,14 @@ impl Awaited {
         }
     }
 
+    /// Returns the time when the asker gives up, for people.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        match self {
+            Awaited::Lease(request) => request.deadline,
+            Awaited::Upgrade(request, _) => request.deadline,
+        }
+    }
+
     /// Returns the mode that is asked for.
     pub fn mode(&self) -> Mode {
         match self {
@@ -152,17 +176,6 @@ impl Awaited {
             Awaited::Upgrade(..) => Mode::Write,
         }
     }
-}
-
-/// A request that may add a holder or a waiter.
-#[derive(Debug, Clone, Copy)]
-pub enum NewRequest<'a> {
-    /// A request for a new lease.
-    Lease(&'a Request),
-    /// A request for an upgrade.
-    Upgrade(&'a UpgradeRequest),
-    /// No such request.
-    None,
 }
 
 /// The problem with a purpose or metadata from outside.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Lease, LeaseId, LeaseStore, LockContext, Mode, Owner, RecordStore, Request, Resource, Result,
-    SessionId, Timestamp, Token, UpgradeRequest, setters,
+    Lease, LeaseId, LeaseStore, LockContext, Mode, Owner, RecordStore, Remedy, Request, Resource,
+    Result, SessionId, Timestamp, Token, UpgradeRequest, setters,
 };
 
 /// A future with the answer of a store.
@@ -157,14 +157,14 @@ pub struct Examined {
     #[serde(rename = "detail")]
     pub text: String,
     /// The remedy, if something has to be done.
-    pub remedy: Option<String>,
+    pub remedy: Option<Remedy>,
 }
 
 /// The result of an examination; bad if it has a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     text: String,
-    remedy: Option<String>,
+    remedy: Option<Remedy>,
 }
 
 impl Found {
@@ -177,7 +177,7 @@ impl Found {
     }
 
     /// Something is wrong, and `remedy` says what to do.
-    pub fn bad(text: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn bad(text: impl Into<String>, remedy: impl Into<Remedy>) -> Self {
         Self {
             text: text.into(),
             remedy: Some(remedy.into()),

@@ -1,5 +1,6 @@
 //! Appending: an event is prepared alone, and put in its place with those of others.
 
+use crate::LedgerError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,13 +72,10 @@ impl Ledger {
     }
 
     /// Appends an event if the newest one has the number `expected`. If not, the error is
-    /// [`SequenceMismatch`](Error::SequenceMismatch): look at what was added, and decide anew.
+    /// [`SequenceMismatch`](LedgerError::SequenceMismatch): look at what was added, and decide anew.
     pub fn append_if_sequence(&self, event: &str, expected: u64) -> Result<u64> {
-        let terms = Terms {
-            expect: Some(expected),
-            claim: None,
-        };
-        self.append_on(event, terms)
+        let (expect, claim) = (Some(expected), None);
+        self.append_on(event, Terms { expect, claim })
     }
 
     /// Appends an event if the terms are met.
@@ -115,7 +113,7 @@ impl Ledger {
                 return Ok(None);
             };
             match self.append_if_sequence(&event, newest) {
-                Err(error @ Error::SequenceMismatch { .. }) => {
+                Err(error) if is_mismatch(&error) => {
                     failed += 1;
                     match policy.pause(failed, random::fraction()) {
                         // Nothing is written in a pause, so a cancellation ends it.
@@ -165,7 +163,7 @@ impl Ledger {
                 placed: Vec::new(),
                 failed: None,
             },
-            Err(error) => return SharedError(error).repeat(requests.len()),
+            Err(error) => return requests.iter().map(|_| Err(again(&error))).collect(),
         };
         let answers: Vec<_> = requests
             .into_iter()
@@ -175,9 +173,8 @@ impl Ledger {
             return answers;
         };
         // A request that was refused keeps its own reason.
-        let again = SharedError(error);
         let failed = |answer: Result<Appended>| {
-            answer.and_then(|appended| Err(self.outcome(&appended, again.error())))
+            answer.and_then(|appended| Err(self.outcome(&appended, again(&error))))
         };
         answers.into_iter().map(failed).collect()
     }
@@ -186,11 +183,12 @@ impl Ledger {
     /// made durable.
     fn outcome(&self, appended: &Appended, error: Error) -> Error {
         match error {
-            Error::Io { .. } if appended.events > 0 => Error::OutcomeUnknown {
+            Error::Io { .. } if appended.events > 0 => LedgerError::OutcomeUnknown {
                 path: self.names.directory().to_owned(),
                 sequence: appended.sequence,
                 source: Box::new(error),
-            },
+            }
+            .into(),
             other => other,
         }
     }
@@ -249,13 +247,13 @@ struct Batch<'a> {
     state: Option<State>,
     placed: Vec<(u64, Identity)>,
     /// The error after which nothing more is placed.
-    failed: Option<SharedError>,
+    failed: Option<Error>,
 }
 
 impl Batch<'_> {
     fn write(&mut self, request: Request) -> Result<Appended> {
         if let Some(failed) = &self.failed {
-            return Err(failed.error());
+            return Err(again(failed));
         }
         let Request { owner, wanted } = request;
         match wanted {
@@ -326,7 +324,7 @@ impl Batch<'_> {
     /// Step 7. If it fails, the others are not tried.
     fn place(&mut self, prepared: Prepared) -> Result<()> {
         let placed = self.place_next(prepared);
-        placed.inspect_err(|error| self.failed = Some(SharedError(again(error))))
+        placed.inspect_err(|error| self.failed = Some(again(error)))
     }
 
     fn place_next(&mut self, mut prepared: Prepared) -> Result<()> {
@@ -348,7 +346,7 @@ impl Batch<'_> {
         if let Some(state) = &mut self.state {
             state
                 .apply(next, &prepared.bytes)
-                .map_err(|problem| event::corrupt(&path, problem))?;
+                .map_err(|problem| Error::corrupt(&path, problem))?;
         }
         Ok(())
     }
@@ -378,25 +376,18 @@ impl Batch<'_> {
     }
 
     fn mismatch(&self, expected: u64, actual: u64) -> Error {
-        Error::SequenceMismatch {
-            path: self.ledger.names.ledger().to_owned(),
+        let path = self.ledger.names.ledger().to_owned();
+        let mismatch = LedgerError::SequenceMismatch {
+            path,
             expected,
             actual,
-        }
+        };
+        mismatch.into()
     }
 }
 
-/// An error that is reported to several callers.
-struct SharedError(Error);
-
-impl SharedError {
-    fn repeat(&self, number: usize) -> Vec<Result<Appended>> {
-        (0..number).map(|_| Err(self.error())).collect()
-    }
-
-    fn error(&self) -> Error {
-        again(&self.0)
-    }
+fn is_mismatch(error: &Error) -> bool {
+    matches!(error.fault(), Some(LedgerError::SequenceMismatch { .. }))
 }
 
 /// Returns the same error once more.
@@ -414,16 +405,22 @@ fn again(error: &Error) -> Error {
             context: context.clone(),
             reason: reason.clone(),
         },
-        Error::Corrupt { path, problem } => event::corrupt(path, problem.clone()),
-        Error::SequenceMismatch {
-            path,
-            expected,
-            actual,
-        } => Error::SequenceMismatch {
-            path: path.clone(),
-            expected: *expected,
-            actual: *actual,
+        Error::Corrupt { path, problem } => Error::corrupt(path, problem.clone()),
+        other => match other.fault() {
+            Some(LedgerError::SequenceMismatch {
+                path,
+                expected,
+                actual,
+            }) => {
+                let (path, expected, actual) = (path.clone(), *expected, *actual);
+                let mismatch = LedgerError::SequenceMismatch {
+                    path,
+                    expected,
+                    actual,
+                };
+                mismatch.into()
+            }
+            _ => Error::Internal(other.to_string()),
         },
-        other => Error::Internal(other.to_string()),
     }
 }

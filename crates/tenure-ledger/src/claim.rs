@@ -16,7 +16,7 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// [`Claimed`](Error::Claimed) if another owner has it; a conflict if this owner has it.
+    /// [`Claimed`](tenure_core::error::Claimed) if another owner has it; a conflict if this owner has it.
     pub fn claim(&self, node: &Node, ttl: Option<Duration>) -> Result<Claim> {
         let ttl = self.ttl(ttl)?;
         one(self.submit(self.about_claims(ClaimRequest::Claim(node.clone(), ttl)))?)

@@ -15,9 +15,10 @@
 //! that node, and all but a release is refused.
 
 use std::time::Duration;
+use tenure_core::error::Claimed;
 
 use tenure_api::ledger::Claim;
-use tenure_core::{Error, Owner, Timestamp};
+use tenure_core::{Error, Owner, Remedy, Timestamp};
 
 use super::Ledger;
 use super::append_queue::TOGETHER_MAX;
@@ -173,11 +174,13 @@ impl Ledger {
             NodeRefusal::Claimed(claim) => {
                 let node: Result<Node, _> = claim.node.parse();
                 return match node {
-                    Ok(node) => Error::Claimed {
+                    Ok(node) => Claimed {
+                        preface: "node already locked: ",
                         resource: node.resource(),
                         owner: claim.owner,
                         expires_at: claim.expires_at,
-                    },
+                    }
+                    .into(),
                     Err(error) => error,
                 };
             }
@@ -205,19 +208,20 @@ impl Ledger {
                 let Claim {
                     node, owner, token, ..
                 } = &claim;
-                return Error::Contradiction {
-                    problem: format!(
-                        "node already locked: {node} is claimed by {owner} itself, until {}",
-                        until(&claim)
+                let until = until(&claim);
+                return Error::conflict(
+                    format!(
+                        "node already locked: {node} is claimed by {owner} itself, until {until}"
                     ),
-                    remedy: format!(
-                        "renew it as {node}#{token}; agents that share an owner need one each: --owner"
+                    Remedy::of(
+                        "renew it as {}; agents that share an owner need one each: {.owner}",
+                        &[&format!("{node}#{token}")],
                     ),
-                };
+                );
             }
             NodeRefusal::NotClaimed(node) => (
                 format!("{node} is not claimed: it was released, or reaped when its time was over"),
-                format!("claim it again: tenure ledger claim DIR {node}"),
+                claim_again(node.as_str()),
             ),
             NodeRefusal::NotOwner(claim) => (
                 format!(
@@ -227,7 +231,7 @@ impl Ledger {
                     until(&claim),
                     owner
                 ),
-                "only its owner may do this: --owner, or TENURE_OWNER".into(),
+                "only its owner may do this: {$owner}".into(),
             ),
             NodeRefusal::Over(claim) => (
                 format!(
@@ -236,7 +240,7 @@ impl Ledger {
                     claim.token,
                     until(&claim)
                 ),
-                format!("claim it again: tenure ledger claim DIR {}", claim.node),
+                claim_again(&claim.node),
             ),
             NodeRefusal::OtherToken(claim, token) => (
                 format!(
@@ -248,6 +252,10 @@ impl Ledger {
         };
         Error::NotAllowed { problem, remedy }
     }
+}
+
+fn claim_again(node: &str) -> Remedy {
+    Remedy::of("claim it again: {ledger.claim directory=DIR node}", &[node])
 }
 
 #[cfg(test)]

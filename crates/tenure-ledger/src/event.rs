@@ -1,7 +1,5 @@
 //! An event: one JSON object with a type, in a file of its own.
 
-use std::path::Path;
-
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tenure_api::ledger::kind;
@@ -149,7 +147,7 @@ pub(super) fn new(text: &str) -> Result<Vec<u8>> {
             "an event is a JSON object with a type, such as {\"type\":\"node_created\"}".into()
         }
         Some(kind) if CLAIM_KINDS.contains(&kind) => {
-            format!("{kind} is not appended: tenure ledger claim, release and reap write it")
+            format!("{kind} is not appended: claims, their releases and reaping write it")
         }
         Some(MISSING_KIND) => {
             format!("{MISSING_KIND} is not appended: it stands for an event that is gone")
@@ -157,11 +155,6 @@ pub(super) fn new(text: &str) -> Result<Vec<u8>> {
         Some(_) => return Ok(format!("{text}\n").into_bytes()),
     };
     Err(Error::BadInput(problem))
-}
-
-/// An event file that cannot be used.
-pub(super) fn corrupt(path: &Path, problem: impl Into<String>) -> Error {
-    Error::corrupt(path, problem)
 }
 
 /// Returns a time as claims have it: RFC 3339 in whole seconds.

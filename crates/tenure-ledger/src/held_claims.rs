@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tenure_api::ledger::Claim;
-use tenure_core::plain_name::is_plain_name;
+use tenure_core::internal::is_plain_name;
 use tenure_core::{Error, Resource, Result, Timestamp};
 
 use super::event::{ClaimEvent, ClaimEventKind};

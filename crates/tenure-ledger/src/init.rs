@@ -45,7 +45,7 @@ impl Ledger {
         let known = ttl_in(&*disk, &meta)?;
         match claim_ttl.filter(|asked| *asked != known) {
             None => Ok(()),
-            Some(asked) => Err(Error::contradiction(
+            Some(asked) => Err(Error::conflict(
                 format!(
                     "{} says that claims last {}, not {}",
                     meta.display(),

@@ -62,7 +62,7 @@
 //!    threads any may be there and any not, which is a gap. *A stall before that, in which someone
 //!    takes our lock away:* seen by the next step.
 //! 8. Sync the directory. *If it fails:* the events may be there or not
-//!    ([`OutcomeUnknown`](crate::Error::OutcomeUnknown)); `.newest` stays as it was, so that step 5
+//!    ([`OutcomeUnknown`](LedgerError::OutcomeUnknown)); `.newest` stays as it was, so that step 5
 //!    of the next one syncs them anew, and appends nothing unless it can. Look again whether the
 //!    lock and the events are ours: a stranger's `mv` may have replaced them. If not, nothing is
 //!    acknowledged ([`Lost`](crate::Error::Lost)).
@@ -115,6 +115,7 @@ mod claim;
 #[cfg(test)]
 mod crashes;
 mod decide;
+mod error;
 pub mod event;
 mod follow;
 mod foreign_claims;
@@ -141,6 +142,7 @@ use tenure_os::clock;
 use tenure_os::disk::{Disk, RealDisk};
 
 pub use append::Terms as AppendTerms;
+pub use error::LedgerError;
 pub use follow::FollowLedger;
 pub use held_claims::{ClaimToken, Node};
 pub use init::{CLAIM_TTL_MAX, CLAIM_TTL_MIN};
@@ -181,10 +183,8 @@ impl Ledger {
     pub fn open(directory: &Path, wait: Duration) -> Result<Self> {
         let ledger = Self::on(directory, FileLocker::new(wait), Arc::new(RealDisk))?;
         if !ledger.names.ledger().is_dir() {
-            return Err(Error::NotFound(format!(
-                "there is no ledger in {}: make one with: tenure ledger init {0}",
-                directory.display()
-            )));
+            let path = directory.to_owned();
+            return Err(LedgerError::Missing { path }.into());
         }
         Ok(ledger)
     }

@@ -14,6 +14,7 @@
 //! - A stranger takes our lock away because it looks old, while we stand still: we look before and
 //!   after the rename of an event. None of ours can take it meanwhile, as `.queue.lock` is held on.
 
+use crate::LedgerError;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -81,11 +82,12 @@ impl Ledger {
             if left.is_zero() {
                 // It may have gone in this instant.
                 let holder = self.foreign_lock()?.map(|foreign| foreign.holder);
-                return Err(Error::ForeignLock {
+                return Err(LedgerError::ForeignLock {
                     path: lock,
                     holder: holder.unwrap_or_else(|| "another program had it".into()),
                     limit: self.locker.timeout(),
-                });
+                }
+                .into());
             }
             if self.locker.cancel().sleep(POLL.min(left)) == Ended::Cancelled {
                 return Err(self.interrupted());

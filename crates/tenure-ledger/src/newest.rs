@@ -23,7 +23,7 @@ use tenure_files::document::Version as Sha256Sum;
 use tenure_os::clock;
 use tenure_os::platform::Identity;
 
-use super::event::{self, corrupt};
+use super::event;
 use super::lock::LedgerLock;
 use super::names::Meaning;
 use super::{Ledger, event::EVENT_BYTES_MAX};
@@ -120,7 +120,7 @@ impl Ledger {
             for sequence in 1..=newest {
                 // One that came while the names were listed may be missing among them.
                 if !listed.contains(&sequence) && !self.has(sequence)? {
-                    return Err(corrupt(&self.names.event(sequence), GAP));
+                    return Err(Error::corrupt(&self.names.event(sequence), GAP));
                 }
             }
         }
@@ -190,7 +190,7 @@ impl Ledger {
             match self.disk.sync_file(&path) {
                 // Someone removed it, or wrote behind it without the lock.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(corrupt(&path, GAP));
+                    return Err(Error::corrupt(&path, GAP));
                 }
                 synced => synced.map_err(|source| Error::io("sync", path, source))?,
             }
@@ -198,7 +198,7 @@ impl Ledger {
         // One that is torn would be hidden for ever behind the next.
         let path = self.names.event(newest);
         let bytes = self.read_bytes(newest)?.unwrap_or_default();
-        event::check(&bytes).map_err(|problem| corrupt(&path, problem))?;
+        event::check(&bytes).map_err(|problem| Error::corrupt(&path, problem))?;
         // Before ours are placed: one of them that survived a power loss alone would leave a gap.
         let ledger = self.names.ledger();
         let synced = self.disk.sync_directory(ledger);
@@ -255,10 +255,10 @@ impl Ledger {
         let read = self.disk.content(&path, EVENT_BYTES_MAX as u64);
         read.map_err(|source| match source.kind() {
             std::io::ErrorKind::FileTooLarge => {
-                corrupt(&path, format!("it is larger than {EVENT_BYTES_MAX} bytes"))
+                Error::corrupt(&path, format!("it is larger than {EVENT_BYTES_MAX} bytes"))
             }
             std::io::ErrorKind::InvalidInput | std::io::ErrorKind::IsADirectory => {
-                corrupt(&path, "it is not a regular file")
+                Error::corrupt(&path, "it is not a regular file")
             }
             _ => Error::io("read", path, source),
         })

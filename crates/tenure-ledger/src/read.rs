@@ -3,7 +3,7 @@
 use tenure_core::{Error, Result};
 
 use super::Ledger;
-use super::event::{self, corrupt};
+use super::event;
 use crate::event::Event;
 
 impl Ledger {
@@ -13,8 +13,9 @@ impl Ledger {
             return Ok(None);
         };
         let path = self.names.event(sequence);
-        event::check(&bytes).map_err(|problem| corrupt(&path, problem))?;
-        let text = String::from_utf8(bytes).map_err(|_| corrupt(&path, "it is not UTF-8"))?;
+        event::check(&bytes).map_err(|problem| Error::corrupt(&path, problem))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| Error::corrupt(&path, "it is not UTF-8"))?;
         Ok(Some(Event { sequence, text }))
     }
 

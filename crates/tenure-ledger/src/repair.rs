@@ -14,7 +14,8 @@
 
 use std::path::Path;
 
-use tenure_api::ledger::{Claim, Finding, Verified};
+use tenure_api::Finding;
+use tenure_api::ledger::{Claim, Verified};
 use tenure_core::{Error, Result};
 use tenure_os::replace::{Replacement, sync_directory_of};
 
@@ -84,7 +85,7 @@ impl Ledger {
         Ok(held.take_out(&foreign)?.map(|kept| Finding {
             file: "ledger.lock".into(),
             problem: foreign.holder,
-            repair: format!("it was moved to {}", kept.display()),
+            repair: format!("it was moved to {}", kept.display()).into(),
             repaired: true,
         }))
     }
@@ -102,9 +103,9 @@ impl Ledger {
                 let to = aside(&path);
                 let moved = self.disk.rename_without_replacing(&path, &to);
                 moved.map_err(failed)?;
-                finding.repair = format!("it was moved to {}", to.display());
+                finding.repair = format!("it was moved to {}", to.display()).into();
             }
-            Cure::Fill => finding.repair = self.fill(&path, flaw.node.as_deref())?,
+            Cure::Fill => finding.repair = self.fill(&path, flaw.node.as_deref())?.into(),
             Cure::None | Cure::TakeOut | Cure::End => return Ok(()),
         }
         finding.repaired = true;

@@ -16,13 +16,13 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 use tenure_api::ledger::Claim;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Result, Timestamp};
 use tenure_files::document::Version as Sha256Sum;
 use tenure_os::replace::replace_cache;
 
 use super::Ledger;
-use super::event::{AboutClaims, corrupt};
+use super::event::AboutClaims;
 use super::held_claims::Claims;
 use super::newest::GAP;
 
@@ -156,7 +156,7 @@ impl Ledger {
     pub(super) fn state_at(&self, sequence: u64) -> Result<State> {
         let mut state = self.replay(sequence)?;
         if state.sequence < sequence {
-            return Err(corrupt(&self.names.event(state.sequence + 1), GAP));
+            return Err(Error::corrupt(&self.names.event(state.sequence + 1), GAP));
         }
         if self.is_snapshot_due(&state) {
             self.write_snapshot(&mut state);
@@ -172,7 +172,7 @@ impl Ledger {
                 break;
             };
             let applied = state.apply(next, &bytes);
-            applied.map_err(|problem| corrupt(&self.names.event(next), problem))?;
+            applied.map_err(|problem| Error::corrupt(&self.names.event(next), problem))?;
         }
         Ok(state)
     }

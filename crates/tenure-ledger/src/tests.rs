@@ -1,5 +1,6 @@
 //! Threads that append together, and how the newest event is found.
 
+use crate::LedgerError;
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Barrier;
@@ -283,8 +284,8 @@ fn appends_that_compare_are_tried_again_until_nobody_comes_first() {
         Ok::<_, Error>(Some(event(0)))
     });
     assert!(matches!(
-        refused,
-        Err(Error::SequenceMismatch {
+        refused.unwrap_err().fault(),
+        Some(LedgerError::SequenceMismatch {
             expected: 40,
             actual: 41,
             ..

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use tenure_api::ledger::{Finding, Verified};
+use tenure_api::Finding;
+use tenure_api::ledger::Verified;
 use tenure_core::{Error, Result, Timestamp};
 
 use super::Ledger;
@@ -56,16 +57,16 @@ impl Cure {
     fn in_words(self) -> &'static str {
         match self {
             Cure::None => "it is not repaired by a program: restore it from a copy",
-            Cure::MoveAside => "--repair moves it aside and keeps it",
-            Cure::Remove => "--repair removes it",
+            Cure::MoveAside => "{.repair} moves it aside and keeps it",
+            Cure::Remove => "{.repair} removes it",
             Cure::TakeOut => {
-                "--repair --yes moves it aside, if you are sure that its maker is gone"
+                "{.repair} {.confirmed} moves it aside, if you are sure that its maker is gone"
             }
             Cure::Fill => {
-                "restore it from a copy; or --repair --yes puts event_missing in its place, and ends the \
+                "restore it from a copy; or {.repair} {.confirmed} puts event_missing in its place, and ends the \
                  claims from before it"
             }
-            Cure::End => "its owner releases it; or --repair --yes ends it",
+            Cure::End => "its owner releases it; or {.repair} {.confirmed} ends it",
         }
     }
 }
@@ -243,7 +244,7 @@ impl Flaws {
         let finding = Finding {
             file: file.to_owned(),
             problem: problem.to_owned(),
-            repair: cure.in_words().to_owned(),
+            repair: cure.in_words().into(),
             repaired: false,
         };
         let node = None;

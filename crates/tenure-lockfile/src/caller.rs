@@ -1,4 +1,4 @@
-//! Who asks for the locks of files, and what ends its waits.
+//! The caller of locks on files, and what ends its waits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use tenure_core::{Asker, Owner, SessionId};
 use tenure_os::cancel::Cancel;
 use tenure_os::{platform, random};
 
-/// What differs from call to call of something on files that is opened once.
+/// The part of a request that differs from call to call, for files that are opened once.
 #[derive(Clone)]
 #[must_use]
 pub struct FileCaller {
-    /// Who asks, as records and errors show it.
+    /// The asker, as records and errors show it.
     pub asker: Asker,
-    /// How long each wait may be.
+    /// The longest that each wait may last.
     pub wait: Duration,
-    /// True if a program asks, which may not do what is for people.
+    /// True if a program asks: it may not do what only people may.
     pub is_automated: bool,
-    /// Ends waits.
+    /// The handle that ends waits.
     pub cancel: Cancel,
     /// Called when the waiting for locks is over and the work begins.
     pub on_locked: Arc<dyn Fn() + Send + Sync>,
@@ -41,7 +41,7 @@ impl FileCaller {
         Self::new(asker, wait)
     }
 
-    /// Returns a caller whose waits nothing ends early, and who is a person as far as is known.
+    /// Returns a caller who counts as a person, and whose waits are not ended early.
     pub fn new(asker: Asker, wait: Duration) -> Self {
         Self {
             asker,

@@ -14,15 +14,15 @@ use crate::local_queue::LocalQueues;
 use crate::lockfile::{self, Attempt, HeldLock, LockFile, RecordWriter};
 use crate::record_author::RecordAuthor;
 
-/// A lock held by this process. Dropping it releases.
+/// A lock held by this process. Dropping it releases the lock.
 pub(crate) struct Hold {
-    /// `Some` until the hold is dropped.
+    /// `Some` until the lock is released.
     held: Option<(LockFile, RecordAuthor)>,
     queues: Arc<LocalQueues>,
     locked: HeldLock,
-    /// M was lost during an upgrade.
+    /// True if M was lost during an upgrade.
     lost: bool,
-    /// A descriptor was given away, so another process may keep this file open.
+    /// True if a descriptor was given away, so that another process may keep this file open.
     shared: bool,
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn try_hold_briefly(
     }))
 }
 
-/// A shared lock without a record. Dropping it releases.
+/// A shared lock without a record. Dropping it releases the lock.
 pub(crate) struct BriefHold {
     /// `Some` until it is dropped.
     held: Option<(LockFile, RecordAuthor)>,
@@ -173,8 +173,8 @@ impl Hold {
         self.locked.token
     }
 
-    /// Fails if the lock no longer protects anything: its path means another file, or another
-    /// program took it.
+    /// Fails if the lock no longer protects anything: its path means another file by now, or
+    /// another program took it.
     pub(crate) fn check(&self) -> Result<()> {
         let reason = if self.lost {
             "another program took its lock file during an upgrade"
@@ -238,19 +238,19 @@ impl Hold {
         Ok(descriptor)
     }
 
-    /// Releases the lock and returns whether that worked; dropping it releases silently. Afterwards
-    /// it can only be dropped.
+    /// Releases the lock and returns whether that worked; dropping it releases silently. After this
+    /// call the hold can only be dropped.
     pub(crate) fn release(&mut self) -> Result<()> {
         let Some((file, author)) = self.held.take() else {
             return Ok(());
         };
         if !file.is_ours() {
-            // A forked child: unlocking would unlock the parent, closing does not.
+            // This is a forked child: unlocking would unlock the parent, closing does not.
             return Ok(());
         }
         let released = file.release();
-        // An open file that a descendant may still have open is not used again: a later
-        // lock through it would outlive this process.
+        // An open file that a descendant may still have open is not used again: a later lock
+        // through it would outlive this process.
         if self.shared || released.is_err() {
             self.queues.forget(file.path());
         } else {
@@ -262,7 +262,7 @@ impl Hold {
     fn conclude_upgrade(&mut self, upgraded: Result<Option<HeldLock>>) -> Result<Option<Token>> {
         if let Err(Error::Lost { .. }) = upgraded {
             self.lost = true;
-            // The rest of the lock would only keep others out.
+            // The rest of the lock would only keep other processes out.
             let _ = self.file().release();
         }
         let Some(locked) = upgraded? else {
@@ -281,7 +281,7 @@ impl Hold {
     }
 
     fn conflict(&self, expected: &str) -> Error {
-        Error::conflict(self.context(), expected, self.locked.mode.to_string())
+        Error::unexpected(self.context(), expected, self.locked.mode.to_string())
     }
 
     fn context(&self) -> Box<LockContext> {

@@ -6,8 +6,8 @@
 //!
 //! The interrupter is a thread of its own that sleeps until the earliest deadline. A cancellation
 //! moves the deadline of a wait to now. A thread that is granted in time only takes itself off a
-//! list, without a system call: that matters, as it happens between the grant and the return to the
-//! caller.
+//! list, without a system call: that matters, because it happens between the grant and the return
+//! to the caller.
 //!
 //! # Races
 //!
@@ -17,8 +17,8 @@
 //!   and the caller of a cancelled wait gives it back.
 //! - The cancellation comes before the wait is on the list, or before its waker is registered: the
 //!   thread asks whether it was cancelled after both, and before the call.
-//! - The thread ends and its number is given to another: a thread is only signalled under
-//!   the mutex of the list it takes itself off before it goes on.
+//! - The thread ends and another thread gets its number: a thread is only signalled under the mutex
+//!   of the list, and takes itself off that list before it goes on.
 //! - A fork: the child has no interrupter and starts one of its own. A waker of the parent does
 //!   nothing in the child.
 
@@ -29,13 +29,13 @@ use std::task::Wake;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_os::cancel::{Cancel, Ended, Registration};
 use tenure_os::platform::{self, ThreadToInterrupt};
 
-/// Signals that may have come too early are repeated after this time.
+/// The time after which a signal is sent again: it may have come before the call began.
 const AGAIN: Duration = Duration::from_millis(2);
-/// The watch thread ends when it had nothing to do for this long.
+/// The time without work after which the interrupter's thread ends.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// The right to block in the kernel, until a deadline or until cancelled.
@@ -55,12 +55,12 @@ impl Interrupt {
         }
     }
 
-    /// Returns an interrupt that ends waits at `deadline` and that nobody cancels.
+    /// Returns an interrupt that ends waits at `deadline`, and that is never cancelled.
     pub(crate) fn at(deadline: Instant) -> Self {
         Self::new(Some(deadline), &Cancel::default())
     }
 
-    /// Repeats the call until it succeeds, fails, or the wait is to end.
+    /// Repeats the call until it succeeds or fails, or the wait must end.
     pub(crate) fn wait(
         &mut self,
         mut call: impl FnMut() -> io::Result<()>,
@@ -78,7 +78,7 @@ impl Interrupt {
         }
     }
 
-    /// Returns why waits are over, or `None` if they are not.
+    /// Returns why waits have ended, or `None` if they have not.
     pub(crate) fn ended(&self) -> Option<Ended> {
         if self.cancel.is_cancelled() {
             return Some(Ended::Cancelled);
@@ -150,8 +150,8 @@ struct Watched {
 }
 
 impl Interrupter {
-    /// Returns the watch of this process. A forked child gets a new one: the mutex of the old one
-    /// may be locked for ever. A watch is never freed.
+    /// Returns the interrupter of this process. A forked child gets a new one: the mutex of the old
+    /// one may be locked for ever. An interrupter is never freed.
     fn of_this_process() -> &'static Interrupter {
         static CURRENT: AtomicPtr<Interrupter> = AtomicPtr::new(std::ptr::null_mut());
         let generation = platform::fork_generation();
@@ -170,7 +170,7 @@ impl Interrupter {
         let swapped = CURRENT.compare_exchange(current, watch, Ordering::AcqRel, Ordering::Acquire);
         match swapped {
             Ok(_) => watch,
-            // SAFETY: what is there now was leaked by another thread of this process.
+            // SAFETY: the present pointer was leaked by another thread of this process.
             Err(other) => unsafe { &*other },
         }
     }

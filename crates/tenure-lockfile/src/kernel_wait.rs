@@ -4,17 +4,17 @@
 //!
 //! # A drop, step by step, and the race at each
 //!
-//! 1. The wait is cancelled. *Race:* it is granted in this instant, and the thread works on.
-//! 2. The result counts as abandoned. *Race:* it is there already, untaken: then the drop drops it.
+//! 1. The wait is cancelled. *Race:* the lock is granted in this instant, and the thread works on.
+//! 2. The result counts as abandoned. *Race:* it is there already, untaken: the drop drops it.
 //! 3. The drop waits until the thread is out of the kernel and has given back what it was granted
 //!    in that instant. That takes microseconds, and after it nothing of the wait is left. It does
-//!    not wait for a thread that [syncs](unawaited), nor longer than [`QUICK_MAX`] for any.
+//!    not wait for a thread that [syncs](unawaited), and for no thread longer than [`QUICK_MAX`].
 //! 4. The thread drops what it was granted, which releases it, and says that it is done.
 //!
-//! So a result must give back what it holds when it is dropped, and the work must own whatever is
-//! not to be given up before it is done, such as a place in the queue.
+//! So a result must give back what it holds when it is dropped. The work must own everything that
+//! has to stay until it is done, such as a place in the queue.
 //!
-//! In a forked child, which has not got the thread, a drop does nothing.
+//! In a forked child, which does not have the thread, a drop does nothing.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -25,28 +25,28 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Result};
 use tenure_os::cancel::Cancel;
 use tenure_os::platform;
 
 use crate::interrupt::Interrupt;
 
-/// The longest time that a drop waits for work that needs no sync: writes to a disk that hangs are
-/// left to their thread.
+/// The longest time that a drop waits for work that needs no sync. A write to a disk that hangs is
+/// left to its thread.
 const QUICK_MAX: Duration = Duration::from_secs(2);
 
-/// The wait needs little more than one record's room.
+/// The stack of the thread: the wait needs little more than one record's room.
 const STACK_BYTES: usize = 256 * 1024;
 
 type Tell = Box<dyn Fn(bool)>;
 
 thread_local! {
-    /// Tells the wait whose thread this is whether the thread syncs.
+    /// Tells the wait of this thread whether the thread syncs.
     static SYNCS: RefCell<Option<Tell>> = const { RefCell::new(None) };
 }
 
-/// Does work that takes as long as the disk, which the drop of a wait does not wait for.
+/// Does work that takes as long as the disk. The drop of a wait does not wait for it.
 pub(crate) fn unawaited<T>(work: impl FnOnce() -> T) -> T {
     let tell = |syncs| {
         SYNCS.with_borrow(|told| {
@@ -140,7 +140,8 @@ impl<T> Drop for Finish<T> {
         let mut state = lock(&self.shared.state);
         if state.is_abandoned {
             drop(state);
-            // Outside the mutex, and before anyone hears that the thread is done.
+            // The result is dropped outside the mutex, and before a waiter learns that the thread
+            // is done.
             self.result = None;
             state = lock(&self.shared.state);
         }
@@ -184,7 +185,7 @@ impl<T> Drop for KernelWait<T> {
             .wait_timeout_while(state, QUICK_MAX, is_quick);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let (result, waker) = (state.result.take(), state.waker.take());
-        // Outside the mutex: both may run anything.
+        // The result and the waker are dropped outside the mutex: both may run anything.
         drop(state);
         drop((result, waker));
     }

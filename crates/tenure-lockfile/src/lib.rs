@@ -16,21 +16,21 @@
 //! it from `spawn_blocking`.
 //!
 //! [`FileLocker::cancelled_by`] ends the waits in the queue of this process, in the kernel, and for
-//! an upgrade. Dropping a future of the [`FileStore`] does the same, and leaves nothing of the
-//! wait, but for a thread that syncs, which the drop does not wait for: it gives back what it has
-//! when it is done.
+//! an upgrade. Dropping a future of the [`FileStore`] ends them, too, and leaves nothing of the
+//! wait, except a thread that syncs: the drop does not wait for that thread, which gives back what
+//! it has when it is done.
 //!
 //! The kernel's waits for a lock have no timeout, so a wait that is over is ended by SIGURG, sent
 //! to the thread that waits. Where the program has no handler of its own, one that does nothing is
 //! installed when a wait begins; a handler of the program stays, and is called. Either way the
 //! signal no longer restarts system calls (`SA_RESTART`), and stays unblocked in threads that have
-//! waited. A program that sets SIGURG to be ignored while a thread waits makes that wait miss its
+//! waited. If a program sets SIGURG to be ignored while a thread waits, that wait misses its
 //! deadline.
 //!
 //! # Guarantees and limitations
 //!
 //! The limitations of the [file store](FileStore) are on the front page of its module: exclusion on
-//! one machine, on local file systems, for as long as nobody removes a lock file. Linux only.
+//! one machine, on local file systems, for as long as no lock file is removed. Linux only.
 
 mod caller;
 mod hold;

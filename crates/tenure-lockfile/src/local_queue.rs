@@ -1,11 +1,11 @@
 //! The queue inside one process, and the lock files that stay open unused.
 //!
-//! Threads and tasks that wait for the same lock file queue here, first come first served; only the
+//! Threads and tasks that wait for one lock file queue here, first come first served; only the
 //! first waits in the kernel. Each waiter gives a waker, so threads and tasks wait alike.
 //!
-//! A released lock file stays open for the next request, one for each path and
-//! [`IDLE_MAX`] in all. A forked child closes idle files without using them: it shares
-//! them with its parent, so a lock taken through one would also be the parent's.
+//! A released lock file stays open for the next request, one for each path and [`IDLE_MAX`] in all.
+//! A forked child closes idle files without using them: it shares them with its parent, so a lock
+//! taken through one would also be the parent's.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -16,7 +16,7 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Instant;
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_os::cancel::{Cancel, Ended};
 use tenure_os::platform;
 
@@ -46,7 +46,7 @@ struct PathState {
     idle: Option<IdleFile>,
 }
 
-/// A path is compared and hashed as bytes, which is all that is needed here and much faster.
+/// Returns the bytes of a path: comparing and hashing them is enough here, and much faster.
 fn bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }
@@ -150,8 +150,8 @@ pub(crate) struct QueueOccupied;
 
 impl Inner {
     fn take_idle(&mut self, path: &Path) -> Option<IdleFile> {
-        // The entry stays, so that keeping it again costs no more than a look-up. A caller that
-        // takes a file keeps it again or forgets its path.
+        // The entry stays, so that keeping the file again costs no more than a look-up. A caller
+        // that takes a file keeps it again or forgets its path.
         let idle = self.paths.get_mut(bytes(path))?.idle.take()?;
         self.idle -= 1;
         idle.file.is_ours().then_some(idle)
@@ -200,7 +200,7 @@ impl Ticket {
     fn poll_first(&self, waker: &Waker) -> Poll<()> {
         let mut inner = self.queues.inner();
         let Some(at) = inner.paths.get_mut(bytes(&self.path)) else {
-            // A ticket of the parent, in a forked child: nobody is before it.
+            // In a forked child this is a ticket of the parent: no waiter is before it.
             return Poll::Ready(());
         };
         let first = at.queue.front().map(|waiting| waiting.ticket);
@@ -213,7 +213,7 @@ impl Ticket {
             .find(|waiting| waiting.ticket == self.ticket);
         let own = own.expect("a ticket is in line until it is dropped");
         let old = own.waker.replace(waker.clone());
-        // Dropped outside the mutex: a waker may run anything.
+        // Wakers are dropped outside the mutex: a waker may run anything.
         drop(inner);
         drop(old);
         Poll::Pending
@@ -238,7 +238,7 @@ impl Drop for Ticket {
         };
         let waker = next.and_then(|next| next.waker.take());
         inner.forget_if_unused(&self.path);
-        // Woken outside the mutex: a waker may run anything.
+        // The next waiter is woken outside the mutex: a waker may run anything.
         drop(inner);
         if let Some(waker) = waker {
             waker.wake();

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tenure_core::decide::Wait;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::request::{command_line, kept_command};
 use tenure_core::{
     Asker, Error, Lease, LeaseId, LockContext, Mode, Owner, Request, Resource, Result,
@@ -40,8 +40,8 @@ use crate::record_author::{RecordAuthor, RecordContext};
 
 /// Locks files, each wait bounded by one timeout.
 ///
-/// The path given is the lock file itself: it is created if missing and never removed, so
-/// it should stand beside the data, not be the data.
+/// The path given is the lock file itself: it is created if missing and never removed, so it should
+/// stand beside the data, not be the data.
 ///
 /// A clone shares the queue of waiters and the open files, and may have a [`Cancel`] of its own.
 #[derive(Clone)]
@@ -54,13 +54,13 @@ pub struct FileLocker {
     queues: Arc<LocalQueues>,
     record_context: Arc<RecordContext>,
     asker: Arc<Asker>,
-    /// The name a lock file goes by in records and errors.
+    /// Returns the name of a lock file in records and errors.
     name: fn(&Path) -> Resource,
     /// Makes the lock file before it is opened, where it needs a mode or an owner of its own.
     prepare: fn(&Path) -> Result<()>,
 }
 
-/// A lock on a file; dropping it releases.
+/// A lock on a file. Dropping it releases the lock.
 #[must_use = "dropping the guard releases the lock"]
 pub struct LockGuard {
     hold: Hold,
@@ -69,7 +69,7 @@ pub struct LockGuard {
     cancel: Cancel,
 }
 
-/// A shared lock for a moment, which leaves no record; dropping it releases.
+/// A shared lock for a moment, which leaves no record. Dropping it releases the lock.
 #[must_use = "dropping the guard releases the lock"]
 pub struct BriefGuard {
     _hold: BriefHold,
@@ -77,8 +77,8 @@ pub struct BriefGuard {
 }
 
 impl FileLocker {
-    /// Returns a locker whose waits end after `timeout`, in the name of this process. One of more
-    /// than a year is refused when something is locked.
+    /// Returns a locker whose waits end after `timeout`, in the name of this process. A timeout of
+    /// more than a year is refused when a lock is asked for.
     pub fn new(timeout: Duration) -> Self {
         Self::for_asker(timeout, FileCaller::this_process(timeout).asker)
     }
@@ -109,7 +109,7 @@ impl FileLocker {
         }
     }
 
-    /// Sets how lock files are named and made.
+    /// Sets how lock files are named, and how they are made.
     pub fn with(mut self, name: fn(&Path) -> Resource, prepare: fn(&Path) -> Result<()>) -> Self {
         self.name = name;
         self.prepare = prepare;
@@ -121,12 +121,12 @@ impl FileLocker {
         self.queues.has_idle(path)
     }
 
-    /// Returns on whose behalf locks are taken.
+    /// Returns the owner in whose name locks are taken.
     pub fn owner(&self) -> &Owner {
         &self.asker.owner
     }
 
-    /// Returns how long a wait may be.
+    /// Returns the longest time that a wait may last.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -138,7 +138,7 @@ impl FileLocker {
         self
     }
 
-    /// Returns what ends waits.
+    /// Returns the handle that ends waits.
     pub fn cancel(&self) -> &Cancel {
         &self.cancel
     }
@@ -290,7 +290,7 @@ impl FileLocker {
         }
     }
 
-    /// Checks a directory once, unless another one was checked in between.
+    /// Checks a directory, unless it is the one that was checked last.
     fn require_trusted(&self, directory: &Path) -> Result<()> {
         let mut trusted = lock(&self.trusted);
         if self.trust || trusted.as_os_str() == directory.as_os_str() {
@@ -326,7 +326,7 @@ impl LockGuard {
         self.hold.path()
     }
 
-    /// Returns the lease as its record says.
+    /// Returns the lease as its record has it.
     pub fn lease(&self) -> Lease {
         self.hold.lease()
     }
@@ -341,7 +341,7 @@ impl LockGuard {
         self.hold.mode()
     }
 
-    /// Fails if the lock file was replaced or removed: then the lock protects nothing.
+    /// Fails if the lock file was replaced or removed: the lock then protects nothing.
     pub fn check(&self) -> Result<()> {
         self.hold.check()
     }
@@ -352,7 +352,8 @@ impl LockGuard {
     }
 
     /// Makes an upgradeable lock exclusive. Returns `None` and leaves the lock unchanged if readers
-    /// stay until `wait` is over. A cancelled wait is [`Error::Interrupted`] and does the same.
+    /// stay until `wait` is over. A cancelled wait leaves it unchanged, too, with
+    /// [`Error::Interrupted`].
     pub fn upgrade(&mut self, wait: Duration) -> Result<Option<Token>> {
         duration::check_wait(wait)?;
         let deadline = clock::after(Instant::now(), wait);
@@ -388,14 +389,14 @@ pub fn holders(path: &Path) -> Result<Vec<Lease>> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FlockHolder {
-    /// Its process id.
+    /// The process id.
     pub pid: u32,
-    /// Its command line, if it can be seen.
+    /// The command line, if it can be seen.
     pub command: String,
 }
 
-/// Returns the processes that hold a lock file by `flock`, for people: those of programs that leave
-/// no record, too. Takes nothing.
+/// Returns the processes that hold a lock file by `flock`, for people. Programs that leave no
+/// record are among them. Takes nothing.
 pub fn strangers(path: &Path) -> Vec<FlockHolder> {
     let file = std::fs::File::open(path);
     let held = file.and_then(|file| platform::flock_holders(&file));
@@ -419,12 +420,12 @@ fn absolute(path: &Path) -> Result<Cow<'_, Path>> {
     Ok(path.into())
 }
 
-/// Returns the name a path goes by in records and errors: `file:` and the path, or its end if it is
-/// long.
+/// Returns the name of a path in records and errors: `file:` and the path, or its end if the path
+/// is long.
 pub fn resource_of(path: &Path) -> Resource {
     let bytes = path.as_os_str().as_bytes();
     let whole = Resource::new("file", bytes);
-    // In the longest spelling a byte takes three.
+    // A byte takes three characters in its longest spelling.
     let end = &bytes[bytes.len().saturating_sub(300)..];
     let cut = whole.or_else(|_| Resource::new("file", end));
     cut.expect("300 bytes that are not empty make a resource")

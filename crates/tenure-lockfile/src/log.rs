@@ -1,7 +1,7 @@
-//! The lock log: who waits for a lock file, gets it and gives it back, with times.
+//! The lock log: which process waits for a lock file, gets it and gives it back, with times.
 //!
-//! Events have the target `lock` and the level debug. Without a listener they cost a look
-//! at one number, and no clock is read.
+//! Events have the target `lock` and the level debug. Without a listener they cost a look at one
+//! number, and no clock is read.
 
 use std::path::Path;
 use std::time::Instant;
@@ -19,23 +19,23 @@ fn shown(since: Instant) -> String {
     format!("{:.1?}", since.elapsed())
 }
 
-/// Logs that someone begins to wait.
+/// Logs that a wait begins.
 pub fn waiting(path: &Path, mode: Mode) {
     debug!(target: TARGET, %mode, path = %path.display(), "waiting");
 }
 
-/// Logs that someone waited in vain.
+/// Logs that a wait ended without the lock.
 pub fn gave_up(path: &Path, mode: Mode, since: Instant) {
     if is_wanted() {
         debug!(target: TARGET, %mode, path = %path.display(), waited = shown(since), "gave up");
     }
 }
 
-/// A lock whose end is told, if its beginning was.
+/// A lock whose end is logged, if its beginning was.
 pub struct Logged(Option<(Box<Path>, Mode, Instant)>);
 
 impl Logged {
-    /// Tells that a lock was granted, and how long after it was asked for.
+    /// Logs that a lock was granted, and how long after it was asked for.
     pub fn acquired(path: &Path, mode: Mode, asked: Option<Instant>) -> Self {
         if !is_wanted() {
             return Self(None);

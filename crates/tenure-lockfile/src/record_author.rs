@@ -1,9 +1,9 @@
-//! The author of the record of a lease: it knows the request and what names this process.
+//! The author of the record of a lease: it knows the request and the names of this process.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{
     Asker, Error, Lease, LeaseId, LockContext, Mode, Request, Result, Timestamp, Token,
 };
@@ -24,7 +24,7 @@ pub(crate) struct RecordContext {
 
 struct CachedHolder {
     asker: Arc<Asker>,
-    /// A forked child is another process and has a line of its own.
+    /// The process that has this line: a forked child has a line of its own.
     generation: u32,
     line: Arc<str>,
 }
@@ -68,7 +68,7 @@ pub(crate) struct RecordAuthor {
     asker: Arc<Asker>,
     holder: Arc<str>,
     path: Arc<Path>,
-    /// Boxed, as the author is handed around while it waits.
+    /// The grant is boxed, as the author is handed around during a wait.
     grant: Box<Grant>,
     granted: bool,
     /// The time when the last token was drawn; its record is written in the same moment.
@@ -120,12 +120,12 @@ impl RecordAuthor {
         }
     }
 
-    /// Keeps the time of the grant as it is from now on.
+    /// Fixes the time of the grant: later records keep it.
     pub(crate) fn mark_granted(&mut self) {
         self.granted = true;
     }
 
-    /// Returns the lease as last written.
+    /// Returns the lease as it was written last.
     pub(crate) fn lease(&self) -> Lease {
         Grant::clone(&self.grant).of(Asker::clone(&self.asker))
     }

@@ -9,25 +9,24 @@
 //! - the clock in milliseconds, for lock files and directories that were restored.
 //!
 //! The file `tokens` holds the boot, the floor, the reach and a *ceiling*, and no token above the
-//! ceiling is drawn before a higher ceiling is synced to disk. After a power loss the new
-//! boot makes the old ceiling its floor. So the clock may be wrong, and the un-synced tail
-//! of every lock file may be lost, and still the next token is higher.
+//! ceiling is drawn before a higher ceiling is synced to disk. After a power loss the new boot
+//! makes the old ceiling its floor. So the clock may be wrong, and the unsynced tail of every lock
+//! file may be lost, and still the next token is higher.
 //!
-//! A ceiling is an hour of milliseconds above the token that needed it: a few syncs an hour.
+//! A ceiling is an hour of milliseconds above the token that needed it: it costs few syncs an hour.
 //!
 //! # Raising the ceiling, and the crash and the race at each step
 //!
-//! 1. Lock `tokens.lock`, read the file again: someone else may have raised it.
+//! 1. Lock `tokens.lock`, and read the file again: another process may have raised the ceiling.
 //! 2. Replace the file by one with the new ceiling as *pending*, durably. A reader draws nothing
-//!    from it yet, as it may not be on disk; a crash leaves it pending, and the next raise begins
-//!    here again. A new boot counts it as drawn from.
-//! 3. Write into the same file that the new ceiling is in force. This need not be durable: a
-//!    power loss goes back to step 2, from which a new boot finds the same floor. The text
-//!    has a fixed width and is shorter than a sector, so it is never half one and half the
-//!    other.
+//!    from it yet, as it may not be on disk. A crash leaves it pending, and the next raise begins
+//!    here again; a new boot counts tokens up to it as drawn.
+//! 3. Write into that file that the new ceiling is in force. This need not be durable: a power loss
+//!    goes back to step 2, from which a new boot finds the same floor. The text has a fixed width
+//!    and is shorter than a sector, so it is never half old and half new.
 //!
-//! The reach is raised a second of milliseconds ahead, in place and under the same lock, and
-//! need not be durable: a power loss ends the boot it is for.
+//! The reach is raised a second of milliseconds ahead, in place and under the same lock. It need
+//! not be durable: a power loss ends the boot it is for.
 //!
 //! A process that remembers lower bounds only reads the file once more than needed.
 
@@ -38,7 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Result, Timestamp, Token};
 use tenure_os::clock;
 use tenure_os::disk::RealDisk;
@@ -64,11 +63,11 @@ pub(crate) struct TokenCounter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Bounds {
     boot_id: String,
-    /// No token of an earlier boot was above it.
+    /// The bound that no token of an earlier boot was above.
     floor: u64,
-    /// No token of this boot was above it.
+    /// The bound that no token of this boot was above.
     reach: u64,
-    /// TokenCounter up to it may be drawn.
+    /// The bound up to which tokens may be drawn.
     ceiling: u64,
     /// A higher ceiling that may not be on disk yet.
     pending: u64,
@@ -112,9 +111,9 @@ impl TokenCounter {
         let boot_id = clock::boot_id()?;
         let old = self.read()?;
         let mut bounds = match old {
-            // Same boot: the floor stays.
+            // The boot is the same: the floor stays.
             Some(bounds) if bounds.boot_id == boot_id => bounds,
-            // A new boot: whatever was drawn before is at most the old ceiling.
+            // The boot is new: every token drawn before is at most the old ceiling.
             old => {
                 let floor = old.map_or(0, |bounds| bounds.ceiling.max(bounds.pending));
                 Bounds {
@@ -151,10 +150,11 @@ impl TokenCounter {
     /// few syncs.
     fn lock(&self) -> Result<fs::File> {
         let path = self.path.with_extension("lock");
-        let file = platform::open_or_create(&path);
-        let file = file.map_err(|source| Error::io("open", &path, source))?;
+        let file =
+            platform::open_or_create(&path).map_err(|source| Error::io("open", &path, source))?;
         let failed = |source| Error::io("lock", &path, source);
-        // First without a wait: most raises sync nothing, and a drop waits for those.
+        // The first try does not wait: most raises sync nothing, and the drop of a wait waits for
+        // them.
         if platform::try_flock(&file, Share::Exclusive).map_err(failed)? {
             return Ok(file);
         }
@@ -199,7 +199,7 @@ fn higher(number: u64, by: u64) -> u64 {
 }
 
 impl Bounds {
-    /// Returns the token that follows, whether or not it is within the bounds.
+    /// Returns the token that follows, within the bounds or not.
     fn next(&self, last: Token, now: Timestamp) -> Result<Token> {
         let known = if last == Token::NONE {
             self.reach

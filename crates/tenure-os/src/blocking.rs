@@ -1,9 +1,9 @@
 //! Work that blocks for long, kept from stalling the other tasks of a runtime.
 //!
 //! A step waits for the disk, or for a step of another thread. On a worker of a multi-thread
-//! runtime the other tasks of the worker go on elsewhere meanwhile, and leases are renewed. On a
-//! current-thread runtime, in its `LocalSet` and outside of a runtime there is no elsewhere, and
-//! tokio would panic: the work is done right there.
+//! runtime the other tasks of the worker go on elsewhere meanwhile, and leases are renewed. A
+//! current-thread runtime and its `LocalSet` have no other worker, and tokio would panic there: the
+//! work is done in place, as it is outside of a runtime.
 
 use tokio::runtime::{Handle, RuntimeFlavor, worker_index};
 use tokio::task::block_in_place;

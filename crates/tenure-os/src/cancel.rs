@@ -1,14 +1,14 @@
 //! Ending waits early.
 //!
-//! A [`Cancel`] is given to those that wait and kept by the one who may end the waits. It is
+//! A [`Cancel`] is given to the waiters and kept by the caller who may end their waits. It is
 //! cancelled once and stays so. It ends waits, not work: a call looks at it only where it would
-//! wait, so a lock that is free is taken, and what was begun to be written is finished.
+//! wait, so a lock that is free is taken, and a write that has begun is finished.
 //!
 //! # A wait, step by step, and the race at each
 //!
 //! 1. The waiter registers a waker with [`Cancel::register`].
 //! 2. It asks [`Cancel::is_cancelled`]. *Race:* a cancellation sets the mark before it looks for
-//!    wakers, so one that misses the waker is seen here.
+//!    wakers, so this question sees a cancellation that missed the waker.
 //! 3. It waits. A cancellation wakes it, and it asks again. *Race:* the waker takes the mutex or
 //!    the parking token under which the waiter asked, so it never falls between the question and
 //!    the wait.
@@ -20,7 +20,8 @@
 //! # Forks
 //!
 //! A forked child has a copy of its own, in which the parent's waiters are still registered. A
-//! waker that takes a mutex of a thread that the child has not got must look whose it is.
+//! waker that takes a mutex must look which process it is in: a thread that the child does not have
+//! may hold the mutex.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +29,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 
 use crate::clock;
 
@@ -42,7 +43,7 @@ pub struct Cancel {
 struct Shared {
     is_cancelled: AtomicBool,
     registered: Mutex<Registered>,
-    /// Notified for those that [sleep](Cancel::sleep).
+    /// Notified for the threads that [sleep](Cancel::sleep).
     cancelled: Condvar,
 }
 
@@ -69,7 +70,7 @@ pub struct Registration {
 }
 
 impl Cancel {
-    /// Ends all waits that have this handle, those to come included.
+    /// Ends all waits that have this handle, later ones included.
     pub fn cancel(&self) {
         self.shared.is_cancelled.store(true, Ordering::SeqCst);
         let wakers = std::mem::take(&mut lock(&self.shared.registered).wakers);
@@ -88,18 +89,19 @@ impl Cancel {
     pub async fn cancelled(&self) {
         let mut registration = None;
         poll_fn(|context| {
-            // The one before this is dropped: a task may have moved to another waker.
+            // The registration before this is dropped: a task may have moved to another waker.
             registration = Some(self.register(context.waker().clone()));
-            match self.is_cancelled() {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
+            if self.is_cancelled() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
             }
         })
         .await;
         drop(registration);
     }
 
-    /// Registers a waker. One that is registered after the cancellation is not woken: ask
+    /// Registers a waker. A waker that is registered after the cancellation is not woken: ask
     /// [`is_cancelled`](Self::is_cancelled) after this.
     pub fn register(&self, waker: Waker) -> Registration {
         let mut registered = lock(&self.shared.registered);
@@ -112,7 +114,7 @@ impl Cancel {
         }
     }
 
-    /// Blocks the thread for so long, or until it is cancelled.
+    /// Blocks the thread for this time, or until it is cancelled.
     pub fn sleep(&self, time: Duration) -> Ended {
         let deadline = clock::after(Instant::now(), time);
         let mut registered = lock(&self.shared.registered);

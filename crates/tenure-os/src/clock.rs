@@ -1,5 +1,5 @@
-//! The one clock: wall time for people and for tokens, time since boot for what must not
-//! depend on the wall, and what names this boot.
+//! The one clock: wall time for people and for tokens, time since boot for decisions that must not
+//! depend on the wall, and the id of this boot.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,13 +14,13 @@ pub fn now() -> Timestamp {
     SystemTime::now().into()
 }
 
-/// Milliseconds since boot, those asleep included: what expiry on one machine is decided by. It
+/// Returns the milliseconds since boot, sleep included. Expiry on one machine is decided by it. It
 /// means something only together with the [`boot_id`].
 pub fn boot_now() -> u64 {
     millis(rustix::time::ClockId::Boottime)
 }
 
-/// Milliseconds since boot without those asleep.
+/// Returns the milliseconds since boot without sleep.
 pub fn awake_now() -> u64 {
     millis(rustix::time::ClockId::Monotonic)
 }
@@ -33,12 +33,12 @@ fn millis(clock: rustix::time::ClockId) -> u64 {
     seconds * 1000 + nanoseconds / 1_000_000
 }
 
-/// Returns a moment later on the clock that only counts up; a year later at most.
+/// Returns a later moment on the clock that only counts up, at most a year later.
 pub fn after(moment: Instant, wait: Duration) -> Instant {
     moment + wait.min(DURATION_MAX)
 }
 
-/// Returns what the kernel calls this boot.
+/// Returns the kernel's id of this boot.
 pub fn boot_id() -> Result<&'static str> {
     static BOOT_ID: OnceLock<String> = OnceLock::new();
     if let Some(boot_id) = BOOT_ID.get() {
@@ -69,7 +69,7 @@ pub fn process_start() -> u64 {
     start_in(&stat).unwrap_or(0)
 }
 
-/// Reads a short file of the kernel with one call: it has no length that could be asked for first.
+/// Reads a short file of the kernel with one call: such a file tells no length beforehand.
 fn read_proc(path: &str) -> io::Result<String> {
     let mut buffer = [0; 1024];
     let length = File::open(path)?.read(&mut buffer)?;

@@ -1,8 +1,8 @@
-//! Where `flock` can be trusted.
+//! The file systems on which `flock` can be trusted.
 //!
-//! On a network file system a lock may be local to one machine, or granted twice by two
-//! caches. Such places are refused, and so are ones this list does not know, unless the
-//! caller says that it knows better.
+//! On a network file system a lock may be local to one machine, or granted twice by two caches.
+//! Such places are refused, and so are file systems that this list does not know, unless the caller
+//! says that it knows better.
 
 use std::path::Path;
 
@@ -10,17 +10,18 @@ use tenure_core::{Error, Result};
 
 use crate::platform;
 
-/// The known facts about a file system.
+/// A file system, and what is known of its locks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileSystem {
-    /// Its name, or its magic number if it is not known.
+    /// The name, or the magic number if it is not known.
     pub name: String,
     /// True if `flock` there excludes every process that can reach the file.
     pub trusted: bool,
 }
 
-/// Magic numbers from `linux/magic.h`, the names people know them by, and whether they are local.
+/// The magic numbers from `linux/magic.h`, the names people know them by, and whether they are
+/// local.
 const KNOWN: &[(i64, &str, bool)] = &[
     (0xef53, "ext4", true),
     (0x5846_5342, "xfs", true),
@@ -50,10 +51,10 @@ const KNOWN: &[(i64, &str, bool)] = &[
     (0x6a65_6a63, "virtiofs", false),
 ];
 
-/// Returns which file system a path is on.
+/// Returns the file system that a path is on.
 pub fn of(path: &Path) -> Result<FileSystem> {
-    let magic = platform::file_system_magic(path);
-    let magic = magic.map_err(|source| Error::io("look at the file system of", path, source))?;
+    let magic = platform::file_system_magic(path)
+        .map_err(|source| Error::io("look at the file system of", path, source))?;
     Ok(by_magic(magic))
 }
 
@@ -85,8 +86,7 @@ pub fn require_trusted(path: &Path) -> Result<()> {
             path.display(),
             file_system.name
         ),
-        "use a local directory (for a store: --store), or, if you know that all its users \
-                 are on this machine, set TENURE_TRUST_FLOCK=1",
+        "use a local directory (for a store: {.store}), or, if you know that all its users are on this machine, set {$trust_flock}=1",
     ))
 }
 

@@ -1,5 +1,5 @@
-//! The operating system, as the rest of Tenure sees it. It reads no environment variable, but for
-//! the harness of tests.
+//! The operating system, as the rest of Tenure sees it. Only the harness of tests reads an
+//! environment variable.
 //!
 //! | module | what it holds |
 //! |---|---|

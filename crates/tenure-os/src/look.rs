@@ -1,4 +1,4 @@
-//! Looking again and again for something that nobody tells.
+//! Looking again and again for something that no wake-up tells.
 
 use std::time::{Duration, Instant};
 

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use crate::platform::host_name;
 
-/// Returns the id of this machine: that of the system, or the name of the host where it has none. A
-/// container without one of its own is told from others by its host name.
+/// Returns the id of this machine: the id of the system, or the name of the host where it has none.
+/// A container without an id of its own is told from others by its host name.
 pub fn id() -> &'static str {
     static ID: OnceLock<String> = OnceLock::new();
     ID.get_or_init(|| {

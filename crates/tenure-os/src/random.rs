@@ -1,4 +1,4 @@
-//! Random numbers from the kernel: ids that nobody else has, and pauses that differ.
+//! Random numbers from the kernel: ids that are never drawn twice, and pauses that differ.
 
 use std::cell::RefCell;
 

@@ -1,17 +1,17 @@
 //! The one atomic replace: a file is the old one or the new one, never between.
 //!
-//! 1. Create a temporary file next to the target, under a name nobody can guess. *Crash:* it stays
+//! 1. Create a temporary file next to the target, under an unguessable name. *Crash:* it stays
 //!    behind; [`target_of_temporary`] knows it by its name.
 //! 2. Give it the mode and the owner of the target. A target on another device is refused here.
 //! 3. Write and sync it. *Crash:* the target is untouched.
-//! 4. Rename it over the target. From here on everyone sees the new one. *Crash:* the target is
+//! 4. Rename it over the target. From here on every reader sees the new one. *Crash:* the target is
 //!    the old one or the new one, and the new one is whole, since it was synced before.
 //! 5. Sync the directory. Before this a power loss may undo the rename, so nothing is acknowledged.
 //!
-//! Two who replace one file at the same time both succeed, and the last rename stays. A caller that
-//! must not lose the other's work holds a lock around it.
+//! Two callers who replace one file at the same time both succeed, and the last rename stays. A
+//! caller that must not lose the other's work holds a lock around it.
 //!
-//! # A target that programs change which take no lock
+//! # A target that is changed by programs that take no lock
 //!
 //! An editor may rename its file over the target, or write into it, after the caller has read it.
 //! Step 4 is then, by [`Replacement::put_in_place_if_unchanged`]:
@@ -21,24 +21,24 @@
 //! 2. Exchange the two names: the new content is in place, and what was there has the temporary
 //!    name. *Crash:* as after the rename; the temporary file is the old content, or what a program
 //!    put in its place since 1.
-//! 3. Compare what came out in the same way, but for the time that the exchange itself changes. It
-//!    is what was read: remove it. Else
-//! 4. exchange it back, *crash:* as after 2 or as before it, and remove what comes out if that is
-//!    the new content. *It is not*, as another file was put in place after 2: that gets a name of
-//!    its own, which is told.
-//! 5. Sync the directory, in either case: nobody is told that nothing was written while a power
-//!    loss may leave the new content.
+//! 3. Compare what came out in the same way, but for the time that the exchange itself changes. If
+//!    it is what was read, remove it and go on with 5.
+//! 4. Else exchange the two names back. *Crash:* as after 2 or as before it. If the new content
+//!    comes out, remove it. If it does not, another file was put in place after 2: that file gets a
+//!    name of its own, which is told.
+//! 5. Sync the directory, in either case: while a power loss may leave the new content, no caller
+//!    is told that nothing was written.
 //!
-//! Where the change is decided already, by a journal, 3 keeps what another program put there under
-//! a name of its own: [`Replacement::put_in_place_keeping_others`]. A target that was not there is
-//! made with a rename that replaces nothing.
+//! Where a journal has decided the change already, step 3 keeps what another program put there
+//! under a name of its own: [`Replacement::put_in_place_keeping_others`]. A target that was not
+//! there is made with a rename that replaces nothing.
 //!
 //! # Limitations
 //!
-//! Where a file system cannot exchange two names (ZFS before 2.2, gVisor), it is a rename after 1,
-//! which overwrites what came in the microseconds between. A program that still has the old file
-//! open and writes to it after 3 writes to a file without a name. After a crash between 2 and 3
-//! what came after 1 has the temporary name, and is removed with that. Before Linux 6.13 a write
+//! Where a file system cannot exchange two names (ZFS before 2.2, gVisor), step 2 is a rename after
+//! 1, which overwrites what came in the microseconds between. A program that still has the old file
+//! open and writes to it after 3 writes to a file without a name. After a crash between 2 and 3 a
+//! file that came after 1 has the temporary name, and is removed with it. Before Linux 6.13 a write
 //! into the file within the same four milliseconds as our read, which keeps its length, is not
 //! seen: times are that coarse.
 //!
@@ -61,7 +61,7 @@ use crate::random;
 /// The mode of a new file: only its owner may read it until its creator decides otherwise.
 const MODE_OF_NEW: u32 = 0o600;
 
-/// Puts `content` in the place of `target`, durably. `like` is what is there now, if anything is.
+/// Puts `content` in the place of `target`, durably. `like` is the file there now, if there is one.
 pub fn replace(
     disk: &dyn Disk,
     target: &Path,
@@ -72,8 +72,8 @@ pub fn replace(
     sync_directory_of(disk, target)
 }
 
-/// Puts `content` in the place of a file that is no document, durably; one that is not there is
-/// made. A link is not followed.
+/// Puts `content` in the place of a file that is no document, durably; creates the file if it is
+/// missing. A link is not followed.
 pub fn replace_file(target: &Path, content: &[u8]) -> Result<()> {
     let found = RealDisk.read(target, u64::MAX);
     let found = found.map_err(|source| Error::io("read", target, source))?;
@@ -107,19 +107,19 @@ pub fn sync_directory_of(disk: &dyn Disk, target: &Path) -> Result<()> {
     synced.map_err(|source| Error::io("sync", directory, source))
 }
 
-/// A file that is written and waits to take the place of another. Dropped, it is removed.
+/// A file that is written and waits to take the place of another. Dropping it removes the file.
 #[must_use = "nothing is replaced before it is put in place"]
 pub struct Replacement<'a> {
     disk: &'a dyn Disk,
     target: &'a Path,
     temporary: PathBuf,
-    /// The target as it was read, and which file the new one is. None if the target was not there.
+    /// The target as it was read, and the identity of the new file. `None` if there was no target.
     read: Option<(Stamp, Identity)>,
-    /// True once the temporary name has nothing that is to be removed.
+    /// True once the temporary name has nothing that must be removed.
     in_place: bool,
 }
 
-/// What an exchange took out of its place.
+/// The thing that an exchange took out of the target's place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TakenOut {
     /// The file that was read, or nothing where nothing was.
@@ -131,7 +131,7 @@ enum TakenOut {
 }
 
 impl<'a> Replacement<'a> {
-    /// Steps 1 to 3.
+    /// Does steps 1 to 3.
     pub fn prepare(
         disk: &'a dyn Disk,
         target: &'a Path,
@@ -145,12 +145,12 @@ impl<'a> Replacement<'a> {
         Ok(replacement)
     }
 
-    /// Steps 1 to 3 of a new file without the sync, which is up to the caller, after step 4: then
-    /// one commit of a journal holds content and name. Before it a power loss may tear the file
-    /// under its name, so its readers check it.
+    /// Does steps 1 to 3 of a new file without the sync. The caller syncs after step 4: then one
+    /// commit of a journal holds content and name. Before that a power loss may tear the file under
+    /// its name, so its readers check it.
     ///
-    /// The name of the temporary file is made of another one. It tells the next process, if this
-    /// one is killed, whose lock shows that nobody writes the file any more.
+    /// The temporary name is made of `name`. If this process is killed, that name tells the next one
+    /// which lock shows that the file has no writer any more.
     pub fn begin_named(
         disk: &'a dyn Disk,
         target: &'a Path,
@@ -162,7 +162,7 @@ impl<'a> Replacement<'a> {
         Ok((replacement, file))
     }
 
-    /// Steps 1 to 3, without the sync.
+    /// Does steps 1 to 3, without the sync.
     fn write(
         disk: &'a dyn Disk,
         target: &'a Path,
@@ -173,8 +173,8 @@ impl<'a> Replacement<'a> {
         let (directory, _) = parts(target)?;
         let temporary = directory.join(unguessable_name(name, ".tmp"));
         let failed = |action| move |source| Error::io(action, target, source);
-        // With its mode from the start: who can read it could read the target. An owner or a group
-        // of its own, and what the process may not set, is set below.
+        // The file has its mode from the start: a process that can read it could read the target.
+        // An owner, a group and mode bits that cannot be set at once are set below.
         let mode = like.map_or(MODE_OF_NEW, |like| like.mode & 0o777);
         let file = disk.create(&temporary, mode);
         let mut file = file.map_err(failed("write beside"))?;
@@ -196,8 +196,7 @@ impl<'a> Replacement<'a> {
         Ok((replacement, file))
     }
 
-    /// Step 4. Making it durable is up to the caller: several renames in one directory need one
-    /// sync.
+    /// Does step 4. The caller makes it durable: several renames in one directory need one sync.
     pub fn put_in_place(mut self) -> Result<()> {
         self.rename()
     }
@@ -209,7 +208,7 @@ impl<'a> Replacement<'a> {
         Ok(())
     }
 
-    /// Step 4 for a target that is not there. One that is there stays as it is.
+    /// Does step 4 for a target that is missing. A target that is there stays as it is.
     pub fn put_in_place_if_missing(mut self) -> Result<()> {
         let renamed = self
             .disk
@@ -222,11 +221,11 @@ impl<'a> Replacement<'a> {
         Ok(())
     }
 
-    /// Step 4 for a target that programs change which take no lock, if it is still what was read.
+    /// Does step 4 for a target that programs change without a lock, if it is still what was read.
     ///
     /// # Errors
     ///
-    /// `Contradiction` if it is not: then it is what the other program made, and nothing is
+    /// `Conflict` if it is not: the target then keeps what the other program made, and nothing is
     /// written.
     pub fn put_in_place_if_unchanged(mut self) -> Result<()> {
         self.require_unchanged()?;
@@ -237,8 +236,9 @@ impl<'a> Replacement<'a> {
         }
     }
 
-    /// Step 4 for such a target, where the change is decided already. Returns the name under which
-    /// a file is kept that another program put there; it is durable with the directory.
+    /// Does step 4 for such a target, where the change is decided already. A file that another
+    /// program put there is kept under a name of its own, which is returned; it is durable with the
+    /// directory.
     pub fn put_in_place_keeping_others(mut self) -> Result<Option<PathBuf>> {
         match self.exchange()? {
             TakenOut::WhatWasRead => Ok(None),
@@ -251,10 +251,10 @@ impl<'a> Replacement<'a> {
     pub fn require_unchanged(&self) -> Result<()> {
         let found = self.disk.stamp(self.target);
         let found = found.map_err(|source| Error::io("look at", self.target, source))?;
-        match found == self.read.map(|(stamp, _)| stamp) {
-            true => Ok(()),
-            false => Err(self.changed()),
+        if found != self.read.map(|(stamp, _)| stamp) {
+            return Err(self.changed());
         }
+        Ok(())
     }
 
     fn exchange(&mut self) -> Result<TakenOut> {
@@ -280,8 +280,8 @@ impl<'a> Replacement<'a> {
         }
     }
 
-    /// Returns true if the temporary name has the target as it was read. What cannot be looked at
-    /// counts as another file.
+    /// Returns true if the temporary name has the target as it was read. A file that cannot be
+    /// looked at counts as another file.
     fn has_what_was_read(&self) -> bool {
         let found = self.disk.stamp(&self.temporary).ok().flatten();
         let read = self.read.map(|(stamp, _)| stamp);
@@ -305,7 +305,7 @@ impl<'a> Replacement<'a> {
         }
     }
 
-    /// Gives what has the temporary name one under which it stays. Returns that.
+    /// Gives the file of the temporary name a name under which it stays, and returns that name.
     fn keep(&mut self) -> PathBuf {
         self.in_place = true;
         let name = unguessable_name(self.target.file_name().unwrap_or_default(), ".kept");
@@ -317,7 +317,7 @@ impl<'a> Replacement<'a> {
     }
 
     fn changed(&self) -> Error {
-        Error::contradiction(
+        Error::conflict(
             format!(
                 "{} was changed meanwhile by a program that takes no lock; nothing was written",
                 self.target.display()
@@ -330,7 +330,7 @@ impl<'a> Replacement<'a> {
 /// Returns the error for files of other programs that a change took out of their places.
 pub fn others_kept(kept: &[PathBuf]) -> Error {
     let kept: Vec<String> = kept.iter().map(|path| path.display().to_string()).collect();
-    Error::contradiction(
+    Error::conflict(
         format!(
             "a program that takes no lock changed the same file meanwhile; what it made is kept as {}",
             kept.join(", ")
@@ -339,7 +339,7 @@ pub fn others_kept(kept: &[PathBuf]) -> Error {
     )
 }
 
-/// Returns true for the errors of a file system, or of a kernel, that does not know a way to
+/// Returns true for the errors of a file system, or of a kernel, that does not know a kind of
 /// rename.
 fn is_unsupported(error: &io::Error) -> bool {
     let unsupported = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP];
@@ -349,19 +349,19 @@ fn is_unsupported(error: &io::Error) -> bool {
 impl Drop for Replacement<'_> {
     fn drop(&mut self) {
         if !self.in_place {
-            // The new file that was not put in place, or the old one. Neither is of use; the error
-            // to report is the one before.
+            // The temporary name has the new file that was not put in place, or the old one.
+            // Neither is of use; the error to report is the one before.
             let _ = self.disk.remove(&self.temporary);
         }
     }
 }
 
-/// Returns the name of the file that a temporary file was to replace; None if it is no such name.
+/// Returns the target of a temporary file by its name; `None` if it is no such name.
 pub fn target_of_temporary(name: &OsStr) -> Option<&OsStr> {
     beside(name, b".tmp")
 }
 
-/// Returns a name beside `target` that nobody can guess, with this ending.
+/// Returns an unguessable name beside `target` with this ending.
 pub fn unguessable_name(target: &OsStr, ending: &str) -> OsString {
     let mut name = OsString::from(".");
     name.push(target);
@@ -374,7 +374,7 @@ pub fn unguessable_name(target: &OsStr, ending: &str) -> OsString {
     name
 }
 
-/// Returns the file such a name is beside; None if it is no such name.
+/// Returns the file that such a name is beside; `None` if it is no such name.
 pub fn beside<'a>(name: &'a OsStr, ending: &[u8]) -> Option<&'a OsStr> {
     let name = name.as_bytes().strip_prefix(b".")?.strip_suffix(ending)?;
     let dot = name.len().checked_sub(2 * RANDOM_BYTES + 1)?;
@@ -409,8 +409,8 @@ fn require_same_device(target: &Path, directory: u64, file: u64) -> Result<()> {
     ))
 }
 
-/// Fails if this process cannot give a new file the owner and the group of a target. `file` is one
-/// of its own, and stays that.
+/// Fails if this process cannot give a new file the owner and the group of a target. `file` is a
+/// new file of the process, and is not changed.
 pub fn require_same_owner_possible(
     file: &mut dyn Fresh,
     target: &Path,

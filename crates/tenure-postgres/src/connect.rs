@@ -38,8 +38,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{
-    AsyncMessage, CancelToken, Client, NoTls, Notification, SimpleQueryMessage, SimpleQueryRow,
+    AsyncMessage, CancelToken, Client, NoTls, Notification, Row, SimpleQueryMessage, SimpleQueryRow,
 };
 
 use crate::fault::{explain, is_away, is_passing, message, unreachable};
@@ -123,11 +124,24 @@ impl Connection {
     ) -> Result<Connection, ConnectFailure> {
         match timeout(left(deadline).min(ATTEMPT), reach(address, settings)).await {
             Ok(reached) => reached,
-            Err(_) => Err(ConnectFailure::Late(unreachable(
-                address,
-                "no answer in time",
-            ))),
+            Err(_) => Err(ConnectFailure::late(address)),
         }
+    }
+
+    /// Runs one statement that is not prepared, and returns its rows.
+    pub(crate) async fn query(
+        &self,
+        sql: &str,
+        values: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>> {
+        let rows = self.client().query_typed(sql, values).await;
+        rows.map_err(|error| self.explain(&error))
+    }
+
+    /// Runs statements without values.
+    pub(crate) async fn run(&self, sql: &str) -> Result<()> {
+        let ran = self.client().batch_execute(sql).await;
+        ran.map_err(|error| self.explain(&error))
     }
 
     /// Sets up a fresh connection, and notes which session of which server it is.
@@ -248,6 +262,11 @@ pub(crate) enum ConnectFailure {
 }
 
 impl ConnectFailure {
+    /// Returns the failure of what did not answer before its deadline.
+    pub(crate) fn late(address: &Address) -> Self {
+        ConnectFailure::Late(unreachable(address, "no answer in time"))
+    }
+
     pub(crate) fn into_error(self) -> Error {
         match self {
             ConnectFailure::Passing(error)
@@ -285,13 +304,7 @@ where
     let mut pauses = ConnectPauses::default();
     loop {
         let tried = timeout(left(deadline), attempt(deadline)).await;
-        let late = |_| {
-            Err(ConnectFailure::Late(unreachable(
-                address,
-                "no answer in time",
-            )))
-        };
-        match tried.unwrap_or_else(late) {
+        match tried.unwrap_or_else(|_| Err(ConnectFailure::late(address))) {
             Ok(opened) => return Ok(opened),
             Err(ConnectFailure::Away(error)) => {
                 pauses.pause(ConnectFailure::Passing(error), until).await?

@@ -46,11 +46,8 @@ pub(crate) async fn sessions(
         let both = [(address, settings), (address, settings)];
         let [listener, speaker] = open_two(both, deadline).await?;
         let key = Key::of_name(&channel(&listener, &speaker)).bits();
-        execute(
-            &speaker,
-            &format!("SELECT pg_catalog.pg_advisory_lock({key})"),
-        )
-        .await?;
+        let lock = format!("SELECT pg_catalog.pg_advisory_lock({key})");
+        speaker.run(&lock).await?;
         drop(speaker);
         check_clean(&listener, key).await?;
         Ok(listener)
@@ -67,7 +64,7 @@ pub(crate) async fn two_sessions(
 ) -> Result<[Connection; 2], ConnectFailure> {
     let proof = async {
         let [listener, speaker] = open_two(both, deadline).await?;
-        execute(&listener, "UNLISTEN *").await?;
+        listener.run("UNLISTEN *").await?;
         Ok([listener, speaker])
     };
     in_time(both[0].0, deadline, proof).await
@@ -80,10 +77,7 @@ async fn in_time<T>(
 ) -> Result<T, ConnectFailure> {
     match timeout(left(deadline), proof).await {
         Ok(proved) => proved,
-        Err(_) => Err(ConnectFailure::Late(unreachable(
-            address,
-            "no answer in time",
-        ))),
+        Err(_) => Err(ConnectFailure::late(address)),
     }
 }
 
@@ -121,7 +115,7 @@ async fn show_apart(
     if again != first {
         return Err(shared(&format!("session {first} became {again}")));
     }
-    execute(speaker, &format!("NOTIFY {channel}; COMMIT")).await?;
+    speaker.run(&format!("NOTIFY {channel}; COMMIT")).await?;
     match timeout(HEARING, listener.notification()).await {
         Ok(Some(notification)) if notification.channel() == channel => Ok(()),
         Ok(Some(_)) => Err(shared("a notification for somebody else arrived")),
@@ -177,11 +171,6 @@ async fn begin(speaker: &Connection) -> Result<String> {
         }
         _ => speaker.explain(&error),
     })
-}
-
-async fn execute(connection: &Connection, statements: &str) -> Result<()> {
-    let done = connection.client().batch_execute(statements).await;
-    done.map_err(|error| connection.explain(&error))
 }
 
 async fn session_after(connection: &Connection, statements: &str) -> Result<String> {

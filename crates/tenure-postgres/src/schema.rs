@@ -64,8 +64,7 @@ async fn version(connection: &Connection, address: &Address) -> Result<(SchemaCo
     if found != SchemaContent::Tables {
         return Ok((found, 0));
     }
-    let rows = connection.client().query_typed(MADE, &[]).await;
-    let rows = rows.map_err(|error| connection.explain(&error))?;
+    let rows = connection.query(MADE, &[]).await?;
     Ok((found, rows.first().map_or(0, |row| row.get(0))))
 }
 
@@ -94,20 +93,18 @@ async fn make(connection: &Connection, address: &Address) -> Result<()> {
     if is_current(there, address)? {
         return Ok(());
     }
-    let client = connection.client();
-    let said = |error: tokio_postgres::Error| connection.explain(&error);
     let lock = Key::of_name("tenure:schema").bits();
     let begin = format!(
         "BEGIN; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0; \
          SELECT pg_catalog.pg_advisory_xact_lock({lock})"
     );
-    client.batch_execute(&begin).await.map_err(said)?;
+    connection.run(&begin).await?;
     let made = make_under_lock(connection, address).await;
     let end = match made {
         Ok(()) => "COMMIT",
         Err(_) => "ROLLBACK",
     };
-    let ended = client.batch_execute(end).await.map_err(said);
+    let ended = connection.run(end).await;
     made.and(ended)
 }
 
@@ -138,7 +135,7 @@ async fn make_under_lock(connection: &Connection, address: &Address) -> Result<(
                 "{address} has schema {there}, this tenure needs {VERSION}, and {} may not change it",
                 address.role()
             ),
-            "run any tenure command once as the owner of the schema, who then grants its use again \
+            "use it once as the owner of the schema, who then grants its use again \
              (SECURITY.md has the statements)",
         ),
         _ => connection.explain(&error),

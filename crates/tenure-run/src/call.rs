@@ -1,8 +1,9 @@
 //! A command that is given text and answers with text, within a time and up to a size.
 //!
-//! It has a process group of its own. What is left of that is killed when the command has ended,
-//! when its time is over, and when the future is dropped. The command itself dies with the thread
-//! that called it, however that ends. Its time is counted on the clock that counts sleep, too.
+//! The command has a process group of its own. The rest of that group is killed when the command
+//! has ended, when its time is over, and when the future is dropped. The command itself dies with
+//! the thread that called it, however that thread ends. Its time is counted on the clock that
+//! counts sleep, too.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -23,8 +24,8 @@ use crate::spawn::pass_on;
 
 /// The interval of checks whether the command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long the output of a command that has ended is waited for, if something outside of its
-/// process group has it open.
+/// The longest wait for the output of a command that has ended, if a process outside of its group
+/// has the output open.
 const OUTPUT_WAIT: Duration = Duration::from_secs(1);
 
 /// The reason why a command gave no answer: the words after its name.
@@ -33,21 +34,21 @@ pub enum CallError {
     /// The program cannot be run.
     #[error("{program:?} cannot be run: {source}")]
     Spawn {
-        /// The program.
+        /// The name of the program.
         program: OsString,
         /// The error of the system.
         source: io::Error,
     },
-    /// What it is to inherit could not be had.
+    /// The command was not tried: something that it must inherit could not be had.
     #[error(transparent)]
     NotTried(#[from] tenure_core::Error),
     /// The command could not be waited for.
     #[error("{0}")]
     Wait(#[from] io::Error),
-    /// Its time was over.
+    /// The time of the command was over.
     #[error("took longer than {}, and was ended", duration::show(*.0))]
     TooLong(Duration),
-    /// It failed.
+    /// The command failed.
     #[error("failed: {0}")]
     Failed(ExitStatus),
 }
@@ -57,9 +58,9 @@ pub enum CallError {
 pub struct CallLimits {
     /// The time when the call must have ended, in milliseconds since boot.
     pub end_ms: u64,
-    /// The time that it is said to have had.
+    /// The time that messages say it had.
     pub time_max: Duration,
-    /// More than so many bytes of what it prints are not kept.
+    /// The number of bytes of its output that are kept.
     pub bytes_max: u64,
 }
 
@@ -85,7 +86,7 @@ pub async fn call(
         }
         sleep(LOOK_EVERY).await;
     }
-    // What it has left in the background has its output open.
+    // The processes that it left in the background have its output open.
     running.kill();
     let status = running.child.wait()?;
     if !status.success() {
@@ -96,7 +97,7 @@ pub async fn call(
     Ok(printed.unwrap_or_default())
 }
 
-/// The command while it runs. Dropped, it is killed with all that it has started.
+/// The command while it runs. Dropping this kills it and all that it has started.
 struct Running {
     child: Child,
     group: Pid,
@@ -134,7 +135,7 @@ impl Running {
     }
 
     fn kill(&self) {
-        // It is gone if it has ended.
+        // A group that is gone has ended.
         let _ = kill_process_group(self.group, Signal::KILL);
     }
 }

@@ -1,9 +1,9 @@
-//! Ends the command when what it runs under cannot be relied on any more.
+//! Ends the command when its hold cannot be relied on any more.
 //!
 //! | what happened | SIGTERM | SIGKILL |
 //! |---|---|---|
 //! | it cannot be relied on | at once | when its grace or its own time is over |
-//! | the same, without a grace: this process was stopped, or the machine slept | | at once |
+//! | it cannot, and there is no grace: this process was stopped, or the machine slept | | at once |
 //!
 //! Once begun, the end is completed even if all is well again: half a command is of no use.
 
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::held::Distrusted;
 
-/// Watches for the moment a command must end because what it runs under cannot be relied on.
+/// A watch for the moment at which a command must end because its hold cannot be relied on.
 pub enum Ending<'a> {
     /// All is held.
     Held(Pin<Box<dyn Future<Output = Distrusted<'a>> + 'a>>),
@@ -25,12 +25,12 @@ pub enum Ending<'a> {
         kill_at: Instant,
         distrusted: Distrusted<'a>,
     },
-    /// Nothing is left to be done.
+    /// The command was killed: nothing is left to be done.
     Killed,
 }
 
 impl<'a> Ending<'a> {
-    /// Watches until this resolves, and ends the command then.
+    /// Watches until `distrusted` resolves, and then ends the command.
     pub fn when(distrusted: impl Future<Output = Distrusted<'a>> + 'a) -> Self {
         Self::Held(Box::pin(distrusted))
     }
@@ -40,8 +40,8 @@ impl<'a> Ending<'a> {
         !matches!(self, Self::Held(_))
     }
 
-    /// Waits until the command must get a signal; returns it, and the loss that is the reason.
-    /// Dropping the future loses nothing.
+    /// Waits until the command must get a signal; returns the signal, and the loss that is its
+    /// reason. Dropping the future loses nothing.
     pub async fn next(&mut self) -> (Signal, Error) {
         if let Self::Held(distrusted) = self {
             let distrusted = distrusted.await;

@@ -1,4 +1,4 @@
-//! What a command runs under.
+//! The hold under which a command runs, and how it is lost.
 
 use std::future::Future;
 use std::os::fd::OwnedFd;
@@ -11,58 +11,58 @@ use tenure_core::{LockContext, Result};
 /// The time a command has to end by itself once what it runs under is lost.
 pub const GRACE: Duration = Duration::from_secs(5);
 
-/// What a command runs under: locks, a claim, or anything else that can be lost meanwhile.
+/// A hold under which a command runs: locks, a claim, or anything else that can be lost meanwhile.
 pub trait Held {
-    /// Resolves when it cannot be relied on any more. The command is ended then.
+    /// Resolves when this cannot be relied on any more. The command is then ended.
     fn distrusted(&self) -> impl Future<Output = Distrusted<'_>>;
 
     /// Returns true if the kernel must kill the command when we die: nothing else would end it
-    /// before what it runs under is somebody else's.
+    /// before another holder takes over.
     fn command_dies_with_us(&self) -> bool;
 
-    /// Returns when the command must be dead because it is over by time then, unless it is renewed
-    /// before. It is asked again and again.
+    /// Returns when the command must be dead because the hold is then over by time, unless it is
+    /// renewed before. This is asked again and again.
     fn runs_out(&self) -> Option<RunsOut> {
         None
     }
 
-    /// Returns the descriptors that keep it held for as long as the command has them open. They are
-    /// asked for one by one, and only one of each file is kept.
+    /// Returns the descriptors that keep this held for as long as the command has them open. They
+    /// are asked for one by one, and only one of each file is kept.
     fn descriptors(&self) -> impl Iterator<Item = Result<OwnedFd>> {
         std::iter::empty()
     }
 
-    /// Releases it after the command. Fails if it turns out that it was lost before.
+    /// Releases this after the command. Fails if it turns out that it was lost before.
     fn release(self, outcome: Outcome) -> impl Future<Output = Result<()>>;
 }
 
-/// Something held that is over by time unless it is renewed.
+/// A hold that is over by time unless it is renewed.
 pub struct RunsOut {
-    /// The lock or the claim.
+    /// The lock or the claim, for errors.
     pub context: Box<LockContext>,
     /// The time when the command must be dead, in milliseconds since boot.
     pub kill_at_ms: u64,
 }
 
-/// What became of the command.
+/// The end of the command, which the release may depend on.
 #[derive(Debug, Clone, Copy)]
 pub enum Outcome {
-    /// It could not be started.
+    /// The command could not be started.
     NotStarted,
-    /// It ended while what it ran under was held.
+    /// The command ended while its hold was good.
     Ended(ExitStatus),
-    /// It was told to end, because what it ran under could not be relied on.
+    /// The command was told to end, because its hold could not be relied on.
     Lost,
 }
 
-/// Something held that cannot be relied on any more.
+/// A hold that cannot be relied on any more.
 pub struct Distrusted<'a> {
-    /// The lock or the claim.
+    /// The lock or the claim, for errors.
     pub context: Box<LockContext>,
-    /// The reason.
+    /// The reason why it cannot be relied on.
     pub reason: String,
-    /// The time the command has to end by itself.
+    /// The time that the command has to end by itself.
     pub grace: Duration,
-    /// Resolves if the command must be killed before that.
+    /// Resolves if the command must be killed before the grace is over.
     pub over: Pin<Box<dyn Future<Output = ()> + 'a>>,
 }

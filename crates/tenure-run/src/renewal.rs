@@ -1,4 +1,4 @@
-//! Something held that a thread renews until it is dropped.
+//! A hold that a thread renews until it is dropped.
 //!
 //! | what happened | SIGTERM | SIGKILL |
 //! |---|---|---|
@@ -6,8 +6,8 @@
 //! | it is gone | at once | 5 s later |
 //! | it is not needed any more | never | never |
 //!
-//! Its time runs from when the last good renewal was asked for, on the clock that counts sleep,
-//! too.
+//! Its time runs from the moment at which the last good renewal was asked for, on the clock that
+//! counts sleep, too.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
@@ -15,13 +15,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tenure_core::LockContext;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_os::clock;
 use tokio::time::sleep;
 
 use crate::held::{Distrusted, GRACE, RunsOut};
 
-/// The interval of looks at what was renewed.
+/// The interval of looks at the result of renewals.
 const LOOK: Duration = Duration::from_millis(50);
 /// The shortest pause between two tries to renew.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -29,17 +29,17 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The result of a try to renew.
 #[derive(Debug, Clone)]
 pub enum Renewed {
-    /// It is held for its whole time again.
+    /// The hold is good for its whole time again.
     Held,
-    /// It is not needed any more.
+    /// The hold is not needed any more.
     Over,
-    /// It does not exist any more, or is somebody else's, for this reason.
+    /// The hold is gone, or another holder has it, for this reason.
     Gone(String),
-    /// It could not be renewed this time, for this reason.
+    /// The renewal failed this time, for this reason.
     Failed(String),
 }
 
-/// Something held that a thread renews until this is dropped.
+/// A hold that a thread renews until this is dropped.
 #[derive(Debug)]
 pub struct Renewal {
     last: Arc<Mutex<Last>>,
@@ -49,19 +49,19 @@ pub struct Renewal {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread found last.
+/// The last findings of the thread.
 #[derive(Debug)]
 struct Last {
     /// The time when the last good renewal was asked for, in milliseconds since boot.
     good_ms: u64,
-    /// The time when it was found to be gone, in milliseconds since boot.
+    /// The time when the hold was found to be gone, in milliseconds since boot.
     gone_ms: u64,
     renewed: Renewed,
 }
 
 impl Renewal {
-    /// Begins to renew something that lasts for `ttl` and was asked for at `asked_ms`, in
-    /// milliseconds since boot. `context` describes it in errors.
+    /// Begins to renew a hold that lasts for `ttl` and was asked for at `asked_ms`, in milliseconds
+    /// since boot. `context` describes it in errors.
     pub fn start(
         context: Box<LockContext>,
         ttl: Duration,
@@ -97,7 +97,8 @@ impl Renewal {
         }
     }
 
-    /// Returns when the command must be dead, unless it is renewed before or not needed any more.
+    /// Returns when the command must be dead, unless the hold is renewed before or not needed any
+    /// more.
     pub fn runs_out(&self) -> Option<RunsOut> {
         let kill_at_ms = lock(&self.last).kill_at_ms(self.ttl)?;
         Some(RunsOut {
@@ -106,7 +107,7 @@ impl Renewal {
         })
     }
 
-    /// Waits until it cannot be relied on.
+    /// Waits until the hold cannot be relied on.
     pub async fn distrusted(&self) -> Distrusted<'_> {
         let (reason, kill_at_ms) = loop {
             if let Some(found) = lock(&self.last).distrusted(self.ttl) {
@@ -134,7 +135,7 @@ impl Last {
         if matches!(renewed, Renewed::Held) {
             self.good_ms = asked_ms;
         }
-        // What is gone does not come back, and what is not needed may fail.
+        // A hold that is gone does not come back, and one that is not needed may fail.
         match (&self.renewed, &renewed) {
             (Renewed::Gone(_), _) | (Renewed::Over, Renewed::Failed(_)) => return,
             (_, Renewed::Gone(_)) => self.gone_ms = clock::boot_now(),
@@ -155,7 +156,7 @@ impl Last {
         Some((reason.to_owned(), self.kill_at_ms(ttl)?))
     }
 
-    /// Returns when the command must have ended, if ever.
+    /// Returns when the command must have ended, or `None` if it need not.
     fn kill_at_ms(&self, ttl: Duration) -> Option<u64> {
         match self.renewed {
             Renewed::Over => None,

@@ -1,8 +1,8 @@
 //! Signals to this process.
 //!
 //! Signals that ask for the end are passed on to the process group of the command, and end a wait.
-//! One that was ignored from the start stays ignored, for the command too: a program started by
-//! `nohup` outlives its terminal.
+//! A signal that was ignored from the start stays ignored, for the command too: a program started
+//! by `nohup` outlives its terminal.
 
 use std::future::poll_fn;
 use std::io;
@@ -31,7 +31,7 @@ pub enum Event {
     Child,
     /// This process goes on after it was stopped, or was put into the foreground.
     Continued,
-    /// Ctrl-Z: the command is to stop.
+    /// Ctrl-Z: the command must stop.
     Suspend,
 }
 
@@ -41,10 +41,10 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Starts to listen. From here on no signal is lost: what arrives is remembered.
+    /// Starts to listen. From here on no signal is lost: a signal that arrives is remembered.
     ///
-    /// Meanwhile they are blocked. The library first installs its handler and then what the handler
-    /// does, and a signal in between would be swallowed.
+    /// Signals are blocked during this call. The library first installs its handler and then the
+    /// handler's action, and a signal in between would be swallowed.
     pub fn listen() -> Result<Self> {
         let _blocked = BlockedSignals::all();
         let mut events = vec![
@@ -64,7 +64,7 @@ impl Signals {
         Ok(Self { streams })
     }
 
-    /// Returns the next thing that happens.
+    /// Returns the next event.
     pub async fn next(&mut self) -> Event {
         poll_fn(|context| {
             for (event, stream) in &mut self.streams {
@@ -77,7 +77,7 @@ impl Signals {
         .await
     }
 
-    /// Returns the next signal that asks for the end; whatever children do meanwhile.
+    /// Returns the next signal that asks for the end. Ctrl-Z stops this process meanwhile.
     pub async fn interruption(&mut self) -> i32 {
         loop {
             match self.next().await {

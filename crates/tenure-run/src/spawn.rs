@@ -21,18 +21,17 @@ pub enum SpawnError {
     /// The program cannot be run.
     #[error("cannot run {program}: {source}")]
     Program {
-        /// The program.
+        /// The name of the program.
         program: String,
         /// The error of the system.
         source: io::Error,
     },
-    /// It was not tried: what the command is to inherit could not be had.
+    /// The command was not tried: something that it must inherit could not be had.
     #[error(transparent)]
     NotTried(#[from] Error),
 }
 
-/// Starts the command, watched if there is a watchdog. It inherits the descriptors of what it runs
-/// under.
+/// Starts the command, watched if there is a watchdog. It inherits the descriptors of its hold.
 pub fn spawn(
     mut command: Command,
     held: &impl Held,
@@ -47,21 +46,21 @@ pub fn spawn(
         watchdog.watch_over(&mut command);
     }
     let spawned = command.spawn().or_else(|error| match error.raw_os_error() {
-        // A script without its first line: the fork way of starting runs it by the shell.
+        // This is a script without a `#!` line: a start by fork runs it by the shell.
         Some(code) if code == Errno::NOEXEC.raw_os_error() => by_fork(&mut command).spawn(),
         _ => Err(error),
     });
     drop(inherited);
     let pid = spawned.map(|child| Pid::from_child(&child));
-    pid.map_err(
-        |source| match watchdog.is_some() && Watchdog::is_missed(&source) {
-            true => SpawnError::NotTried(Error::io("watch over", command.get_program(), source)),
-            false => SpawnError::Program {
-                program: command.get_program().to_string_lossy().into_owned(),
-                source,
-            },
-        },
-    )
+    pid.map_err(|source| {
+        if watchdog.is_some() && Watchdog::is_missed(&source) {
+            return SpawnError::NotTried(Error::io("watch over", command.get_program(), source));
+        }
+        SpawnError::Program {
+            program: command.get_program().to_string_lossy().into_owned(),
+            source,
+        }
+    })
 }
 
 /// Returns descriptors that survive the exec, one of each file: all locks of a session may depend

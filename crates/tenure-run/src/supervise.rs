@@ -18,22 +18,22 @@ use crate::spawn::{SpawnError, spawn};
 use crate::terminal::Terminal;
 use crate::watchdog::Watchdog;
 
-/// The longest time the release of a lost lock may take.
+/// The longest time that the release of a lost lock may take.
 const RELEASE_MAX: Duration = Duration::from_secs(1);
-/// The shortest and the longest time between two looks whether what is held was renewed.
+/// The shortest and the longest time between two looks whether the hold was renewed.
 const LOOK_MS: [u64; 2] = [20, 1000];
 
-/// The end of a command, and of what it ran under.
+/// The end of a command, and of its hold.
 #[derive(Debug)]
 #[must_use = "a shell around this process needs to see how the command ended"]
 pub struct Ended {
-    /// How the command ended.
+    /// The exit status of the command.
     pub status: ExitStatus,
-    /// True if what it ran under could not be relied on before that. The command was told to end.
+    /// True if the hold could not be relied on before that. The command was then told to end.
     pub is_lost: bool,
     /// The result of the release, if nothing was lost before.
     pub released: Result<()>,
-    /// The signal from the keyboard that ended it.
+    /// The signal from the keyboard that ended the command.
     pub keyboard: Option<KeyboardSignal>,
 }
 
@@ -46,19 +46,19 @@ pub struct KeyboardSignal {
 }
 
 impl KeyboardSignal {
-    /// Ends this process by it, too: a shell around us needs our way to end to decide whether to go
-    /// on with its script. Returns if there is no terminal.
+    /// Ends this process by the signal, too: a shell around us needs our way to end to decide
+    /// whether to go on with its script. Returns if there is no terminal.
     pub fn repeat(&self) {
         self.terminal.die_of(self.number, self.had_terminal);
     }
 }
 
-/// Runs a command under something held, and releases that when the command has ended or could not
-/// be started. Meanwhile passes signals on, follows the terminal, and ends the command when what it
-/// runs under cannot be relied on any more, which `on_loss` is told at once.
+/// Runs a command under a hold, and releases the hold when the command has ended or could not be
+/// started. Meanwhile it passes signals on, follows the terminal, and ends the command when the
+/// hold cannot be relied on any more; `on_loss` is told of that at once.
 ///
-/// The command may die with the thread that awaits this, so the future stays on that thread. What
-/// runs out by time needs a watchdog.
+/// The command may die with the thread that awaits this, so the future stays on that thread. A hold
+/// that runs out by time needs a watchdog.
 pub async fn run<H: Held>(
     command: Command,
     held: H,
@@ -86,7 +86,7 @@ pub async fn run<H: Held>(
     let (status, is_lost) = child.supervise(&held, signals, on_loss).await;
     let keyboard = child.keyboard_signal(status);
     let released = if is_lost {
-        // A store that does not answer is not waited for, as the next holder waits for us to end.
+        // The release of a silent store is cut short: the next holder waits for us to end.
         drop(timeout(RELEASE_MAX, held.release(Outcome::Lost)).await);
         Ok(())
     } else {
@@ -100,7 +100,7 @@ pub async fn run<H: Held>(
     })
 }
 
-/// The running command. Not reaped before [`supervise`](Child::supervise) says so, so its
+/// The running command. It is not reaped before [`supervise`](Child::supervise) says so, so its
 /// process id and group stay its own.
 struct Child {
     pid: Pid,
@@ -108,7 +108,7 @@ struct Child {
     watched: Option<Watched>,
 }
 
-/// The watchdog of the command, and what that runs under.
+/// The watchdog of the command, and the hold that it watches.
 struct Watched {
     watchdog: Watchdog,
     context: Box<LockContext>,
@@ -116,14 +116,14 @@ struct Watched {
 
 /// A change of the command.
 enum Change {
-    /// It was stopped by a signal.
+    /// The command was stopped by a signal.
     Stopped(i32),
-    /// It has ended, and is reaped.
+    /// The command has ended, and is reaped.
     Ended(ExitStatus),
 }
 
 impl Child {
-    /// Waits for the end of the command. Returns how it ended, and true if it was told to.
+    /// Waits for the end of the command. Returns its status, and true if it was told to end.
     async fn supervise(
         &mut self,
         held: &impl Held,
@@ -159,7 +159,7 @@ impl Child {
         }
     }
 
-    /// Tells the watchdog until when what is held is good, and waits for the next time to do so.
+    /// Tells the watchdog until when the hold is good, and waits for the next time to do so.
     async fn next_look(&self, held: &impl Held) {
         let Some(watched) = &self.watched else {
             return pending().await;
@@ -188,25 +188,26 @@ impl Child {
 
     fn end_group(&self, number: i32) {
         self.signal_group(number);
-        // A stopped command could not follow.
+        // A stopped command could not follow the signal.
         self.signal_group(Signal::CONT.as_raw());
     }
 
-    /// Returns how the command stopped or ended, if it did. One that ended is reaped; what it ran
-    /// under is lost if its watchdog killed it.
+    /// Returns the change of the command, if it stopped or ended. A command that ended is reaped;
+    /// its hold is lost if its watchdog killed it.
     fn look(&mut self, is_lost: &mut bool, on_loss: &mut impl FnMut(Error)) -> Option<Change> {
         if !has_ended(self.pid).is_ok_and(|has_ended| has_ended) {
             let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
             let status = process::waitid(WaitId::Pid(self.pid), options).ok()??;
             return status.stopping_signal().map(Change::Stopped);
         }
-        // The watchdog is gone before the number of the group can be another's.
+        // The watchdog is gone before another group can get the number of this one.
         if let Some(killed) = self.watched.take().and_then(Watched::end) {
             *is_lost = true;
             on_loss(killed);
         }
         if *is_lost {
-            // Before it is reaped, so that the group is certainly its own. Nobody of it may go on.
+            // The command is not reaped yet, so the group is certainly its own. No process of it
+            // may go on.
             self.signal_group(Signal::KILL.as_raw());
         }
         let (_, status) = process::waitpid(Some(self.pid), WaitOptions::NOHANG).ok()??;
@@ -221,8 +222,8 @@ impl Watched {
         Self { watchdog, context }
     }
 
-    /// Notes when the command must be dead. Returns the time until that is to be asked again: what
-    /// is renewed in time is so while a good part of its time is left.
+    /// Notes when the command must be dead. Returns the time until that must be asked again: a hold
+    /// that is renewed in time is renewed while a good part of its time is left.
     fn follow(&self, runs_out: Option<&RunsOut>) -> Duration {
         let kill_at_ms = runs_out.map(|runs_out| runs_out.kill_at_ms);
         self.watchdog.set_deadline(kill_at_ms);
@@ -231,7 +232,7 @@ impl Watched {
         Duration::from_millis((left_ms / 4).clamp(min, max))
     }
 
-    /// Returns the reason to end the command: nobody would do so while this process is stopped.
+    /// Returns the reason to end the command: no process would end it while this one is stopped.
     fn unwatched(&self) -> Distrusted<'static> {
         Distrusted {
             context: self.context.clone(),

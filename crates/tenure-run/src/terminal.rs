@@ -1,9 +1,9 @@
 //! The terminal, while the command has a process group of its own.
 //!
-//! A group in the background may write to its terminal, but is stopped when it reads from it
-//! or changes it. And Ctrl-C and Ctrl-Z reach only the group in the foreground, which others
-//! share with us: the rest of a pipeline, a script around it. So the terminal stays where
-//! it is until the command needs it:
+//! A group in the background may write to its terminal, but is stopped when it reads from it or
+//! changes it. And Ctrl-C and Ctrl-Z reach only the group in the foreground, which we share with
+//! others: the rest of a pipeline, a script around us. So the terminal stays where it is until the
+//! command needs it:
 //!
 //! 1. The command starts in the background. We pass on Ctrl-C and Ctrl-Z.
 //! 2. The command reads and is stopped for it: we lend it the terminal, if we are in the
@@ -53,7 +53,7 @@ impl Terminal {
         let by = Signal::from_named_raw(number);
         let wants_terminal = matches!(by, Some(Signal::TTIN | Signal::TTOU));
         if self.tty.is_none() {
-            // Anyone that can continue us can continue the command.
+            // A process that can continue us can continue the command, too.
             return;
         }
         if !(wants_terminal && self.is_in_foreground()) {
@@ -63,7 +63,7 @@ impl Terminal {
                 // The whole job stops as if it had asked for the terminal itself.
                 Some(signal @ (Signal::TTIN | Signal::TTOU)) => self.stop_in_background(signal),
                 _ if had_it => stop_group(Signal::TSTP),
-                // Ctrl-Z reached all of the group, and was passed on to the command.
+                // Ctrl-Z reached all of our group, and was passed on to the command.
                 _ => stop_self(),
             }
             self.lent = had_it || wants_terminal;
@@ -94,15 +94,16 @@ impl Terminal {
         self.lent = false;
     }
 
-    /// Ends this process as the command was killed from the keyboard: a shell around us needs our
-    /// way to end to decide whether to go on with its script. Returns if there is no terminal.
+    /// Ends this process by the signal from the keyboard that killed the command: a shell around us
+    /// needs our way to end to decide whether to go on with its script. Returns if there is no
+    /// terminal.
     pub fn die_of(&self, number: i32, had_terminal: bool) {
         if !self.is_in_foreground() {
             return;
         }
         set_default(number);
         if had_terminal {
-            // Those of our group that had not seen Ctrl-C see it now.
+            // Processes of our group that had not seen Ctrl-C see it now.
             signal_own_group(number);
         } else {
             signal_self(number);
@@ -114,18 +115,18 @@ impl Terminal {
         self.lent
     }
 
-    /// Stops the job unless it is in the foreground. The kernel looks and stops in one: between a
-    /// look of ours and a stop of ours a person may bring the job to the foreground, and see it
-    /// stop.
+    /// Stops the job unless it is in the foreground. The kernel looks and stops in one step:
+    /// between a look of ours and a stop of ours a person may bring the job to the foreground, and
+    /// see it stop.
     ///
-    /// To wait for the output of a terminal is such a call: in the background it stops the group,
+    /// Waiting for the output of a terminal is such a step: in the background it stops the group,
     /// and begins again when the group goes on; in the foreground it does nothing.
     fn stop_in_background(&self, signal: Signal) {
         if let Some(tty) = &self.tty {
             while rustix::termios::tcdrain(tty) == Err(rustix::io::Errno::INTR) {}
         }
         if !self.is_in_foreground() {
-            // The parent set us to ignore the signal that the kernel stops with.
+            // Our parent set us to ignore the signal by which the kernel stops.
             stop_group(signal);
         }
     }
@@ -136,14 +137,14 @@ impl Terminal {
         foreground.is_some() && foreground == self.own
     }
 
-    /// Makes a group the one in the foreground. SIGTTOU is blocked meanwhile: otherwise a process
-    /// in the background is stopped for trying.
+    /// Puts a group into the foreground. SIGTTOU is blocked meanwhile: otherwise a process in the
+    /// background is stopped for trying.
     fn set_foreground(&self, group: Pid) {
         let Some(tty) = &self.tty else {
             return;
         };
         let _blocked = BlockedSignals::these([Signal::TTOU.as_raw()]);
-        // A terminal that is gone needs nobody in its foreground.
+        // A terminal that is gone has no foreground.
         let _ = rustix::termios::tcsetpgrp(tty, group);
     }
 }

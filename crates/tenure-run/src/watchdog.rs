@@ -1,12 +1,12 @@
 //! A second process that ends the command while this one stands still.
 //!
-//! What runs out by time is given to somebody else while this process is stopped (SIGSTOP, Ctrl-Z,
-//! a debugger), and a command that goes on would work beside them. So a copy of this process, the
-//! watchdog, kills the command at five sixths of that time.
+//! A hold that runs out by time passes to another holder while this process is stopped (SIGSTOP,
+//! Ctrl-Z, a debugger), and a command that goes on would work beside that holder. So a copy of this
+//! process, the watchdog, kills the command at five sixths of that time.
 //!
 //! # Steps
 //!
-//! "Stopped" is what happens if the one who does the step stops there and never goes on.
+//! "Stopped" says what happens if the process of the step stops there and never goes on.
 //!
 //! | step | who | dies here | stopped here |
 //! |---|---|---|---|
@@ -25,17 +25,17 @@
 //! - **Deadline and renewal.** Mark and renewal are one exchange of one number: either the renewal
 //!   comes first and nothing is killed, or the command is killed and counts as lost.
 //! - **A number that is used again.** While the watchdog lives, run does not reap a command that
-//!   has started, so its number is nobody else's. A command that fails to start, or whose run is
-//!   killed, is reaped by others: the pidfd knows, and reaches nobody.
-//! - **A command that ended, but not those it left in its group.** It is a zombie while run stands
-//!   still, and its group is killed.
-//! - **A sleep of the machine.** All stood still. Run may find that nobody took over, so it has
-//!   two seconds for that before 8.
+//!   has started, so no other process gets its number. A command that fails to start, or whose run
+//!   is killed, is reaped by others: the pidfd knows, and then reaches no process.
+//! - **A command that ended before others in its group.** It is a zombie while run stands still,
+//!   and its group is killed.
+//! - **A sleep of the machine.** All processes stood still. Run may find that no holder took over,
+//!   so it has two seconds for that before 8.
 //!
 //! # Limitations
 //!
-//! If both run and watchdog are stopped, or run is and the watchdog is killed, nobody ends the
-//! command. It is ended when one of them goes on.
+//! If both run and watchdog are stopped, or run is stopped and the watchdog is killed, no process
+//! ends the command. It is ended when one of them goes on.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -61,13 +61,14 @@ const KILLED: u64 = 0;
 const LOOK_MAX_MS: u64 = 1000;
 /// The longest wait of a command for its watchdog.
 const ANSWER_MAX_MS: u64 = 5000;
-/// The time that run has, after a sleep of the machine, to find out whether anybody took over.
+/// The time that run has, after a sleep of the machine, to find out whether another holder took
+/// over.
 const AFTER_SLEEP_MS: u64 = 2000;
-/// A sleep of the machine is at least so long. Less is the time between two readings of clocks.
+/// The shortest sleep of the machine that counts: two clocks are never read at one moment.
 const SLEEP_MIN_MS: u64 = 500;
 
-/// A second process that kills the command when what it runs under is over by time. Dropped, it is
-/// gone.
+/// A second process that kills the command when its hold is over by time. Dropping this ends that
+/// process.
 #[derive(Debug)]
 pub struct Watchdog {
     process: Process,
@@ -75,12 +76,12 @@ pub struct Watchdog {
     deadline: SharedNumber,
 }
 
-/// A child that nobody else reaps.
+/// A child that only this value reaps.
 #[derive(Debug)]
 pub(crate) struct Process(pub(crate) Pid);
 
 impl Watchdog {
-    /// Starts it. Called before this process has other threads.
+    /// Starts the watchdog. This is called before this process has other threads.
     pub fn start() -> Result<Self> {
         let failed = |source| Error::io("start", "the watchdog of the command", source);
         let (socket, theirs) = UnixStream::pair().map_err(failed)?;
@@ -103,7 +104,7 @@ impl Watchdog {
         unsafe { before_exec(command, move || wait_until_watched(socket)) };
     }
 
-    /// Notes when the command must be dead, in milliseconds since boot, if ever.
+    /// Notes when the command must be dead, in milliseconds since boot; `None` means never.
     pub(crate) fn set_deadline(&self, kill_at_ms: Option<u64>) {
         let deadline = kill_at_ms.map_or(NEVER, |at_ms| at_ms.max(KILLED + 1));
         let unless_killed = |now| (now != KILLED).then_some(deadline);
@@ -111,7 +112,7 @@ impl Watchdog {
         let _ = self.deadline.get().fetch_update(set, get, unless_killed);
     }
 
-    /// Returns true if a command was not started because nobody would watch over it.
+    /// Returns true if a command was not started because no watchdog would watch over it.
     pub(crate) fn is_missed(error: &io::Error) -> bool {
         matches!(
             error.kind(),
@@ -119,18 +120,18 @@ impl Watchdog {
         )
     }
 
-    /// Returns true if it ended before it had killed the command.
+    /// Returns true if the watchdog ended before it had killed the command.
     pub(crate) fn is_dead(&self) -> bool {
         let has_killed = self.deadline.get().load(Ordering::Acquire) == KILLED;
         !has_killed && has_ended(self.process.0).unwrap_or(true)
     }
 
-    /// Ends it. Returns true if it has killed the command.
+    /// Ends the watchdog. Returns true if it has killed the command.
     pub(crate) fn end(self) -> bool {
         let Self {
             process, deadline, ..
         } = self;
-        // Nothing is killed after this.
+        // From here on the watchdog kills nothing.
         drop(process);
         deadline.get().load(Ordering::Acquire) == KILLED
     }
@@ -142,7 +143,7 @@ impl Drop for Process {
     }
 }
 
-/// Step 4, in the command. It allocates nothing.
+/// Does step 4, in the command. It allocates nothing.
 fn wait_until_watched(socket: RawFd) -> io::Result<()> {
     // SAFETY: the watchdog outlives the start of the command, and this is a copy of its process.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
@@ -154,10 +155,10 @@ fn wait_until_watched(socket: RawFd) -> io::Result<()> {
     }
 }
 
-/// The work of the watchdog. It allocates nothing.
+/// Does the work of the watchdog. It allocates nothing.
 fn watch(socket: BorrowedFd<'_>, deadline: &AtomicU64) {
     block_signals();
-    // It fails for a leader of a process group, which a copy is not.
+    // It fails only for a leader of a process group, which a copy is not.
     let _ = setsid();
     if close_all_but(socket).is_err() {
         return;
@@ -175,13 +176,13 @@ fn watch(socket: BorrowedFd<'_>, deadline: &AtomicU64) {
             }
             continue;
         }
-        // Without a command there is nothing to be done in time.
+        // Without a command there is no deadline to meet.
         let wait_ms = command.as_ref().map_or(LOOK_MAX_MS, |_| left_ms);
         if wait_for(socket, wait_ms.min(LOOK_MAX_MS)).is_err() {
             continue;
         }
         let mut number = [0; 4];
-        // Run has ended if there is no number.
+        // A socket without a number means that run has ended.
         let Ok(4) = rustix::io::read(socket, &mut number) else {
             return;
         };
@@ -210,7 +211,7 @@ fn wait_for(socket: BorrowedFd<'_>, wait_ms: u64) -> io::Result<()> {
     }
 }
 
-/// Knows when the machine slept, by the clocks that count sleep and do not.
+/// A memory of sleeps of the machine, by the clock that counts sleep and the one that does not.
 #[derive(Debug)]
 pub(crate) struct Patience {
     slept_ms: u64,
@@ -225,8 +226,8 @@ impl Patience {
         }
     }
 
-    /// Returns the time until a deadline is over: that is after the deadline if the machine slept
-    /// since the last call.
+    /// Returns the time until a deadline is over. If the machine slept since the last call, that is
+    /// some time after the deadline.
     pub(crate) fn left_ms(&mut self, due_ms: u64, boot_ms: u64, awake_ms: u64) -> u64 {
         let slept_ms = boot_ms.saturating_sub(awake_ms);
         if slept_ms >= self.slept_ms + SLEEP_MIN_MS {
@@ -247,7 +248,7 @@ mod tests {
         let mut patience = Patience::new(10_000, 4_000);
         assert_eq!(patience.left_ms(11_000, 10_400, 4_400), 600);
         assert_eq!(patience.left_ms(11_000, 11_000, 5_000), 0);
-        // An hour asleep.
+        // The machine sleeps for an hour.
         assert_eq!(patience.left_ms(13_000, 3_612_000, 6_000), AFTER_SLEEP_MS);
         assert_eq!(patience.left_ms(13_000, 3_613_500, 7_500), 500);
         assert_eq!(patience.left_ms(13_000, 3_614_000, 8_000), 0);

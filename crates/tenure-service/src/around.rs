@@ -69,7 +69,7 @@ impl Ancestors {
     ) -> Result<Self> {
         let mut ancestors = Self::default();
         for outer in outers.leases {
-            let is_in = |keeper: &&Keeper| is_same_store(&outer.store, keeper.store().url());
+            let is_in = |keeper: &&Keeper| is_same_store(&outer.store, keeper.url());
             let (known_by, list) = match keeper.filter(is_in) {
                 Some(keeper) => (Some(keeper), &mut ancestors.here),
                 None if is_slot(&outer) => (slots.filter(is_in), &mut ancestors.slots),
@@ -124,7 +124,7 @@ impl Ancestors {
 
     /// Returns the slot, if an outer `run` has it already.
     pub fn slot(&self, resource: &Resource, keeper: &Keeper) -> Option<&Outer> {
-        let url = keeper.store().url();
+        let url = keeper.url();
         let same = |outer: &&Outer| outer.lease.resource == *resource && outer.store == url;
         self.slots.iter().find(same)
     }
@@ -144,7 +144,7 @@ impl Ancestors {
                 Some(lease) if lease.mode >= *mode => reused.push(lease.clone()),
                 Some(lease) => {
                     return Err(Error::TooWeak {
-                        context: keeper.store().context_of(resource, *mode),
+                        context: keeper.context_of(resource, *mode),
                         held: lease.mode,
                     });
                 }
@@ -163,7 +163,7 @@ async fn still_held(outer: &Outer, keeper: &Keeper) -> Result<Option<Outer>> {
     let holders = keeper.holders(&outer.lease.resource).await?;
     let mut holders = holders.into_iter();
     let held = holders.find(|held| held.lease == outer.lease.lease);
-    let store = keeper.store().url().to_owned();
+    let store = keeper.url().to_owned();
     Ok(held.map(|lease| Outer { lease, store }))
 }
 
@@ -196,9 +196,9 @@ mod tests {
     #[tokio::test]
     async fn only_leases_that_are_still_held_count() {
         let keeper = Keeper::open("memory:").await.unwrap();
-        let store = keeper.store().url().to_owned();
+        let store = keeper.url().to_owned();
         let owner = Owner::parse("ana").unwrap();
-        let session = keeper.session(SessionOptions::new(owner)).await.unwrap();
+        let session = keeper.session(SessionOptions::new(owner));
         let resource = Resource::parse("held").unwrap();
         let guard = session
             .acquire(&resource, Mode::Read, &Options::default())
@@ -241,9 +241,9 @@ mod tests {
     #[tokio::test]
     async fn a_slot_counts_while_it_is_held_and_only_for_slots() {
         let slots = Keeper::open("memory:").await.unwrap();
-        let store = slots.store().url().to_owned();
+        let store = slots.url().to_owned();
         let owner = Owner::parse("ana").unwrap();
-        let session = slots.session(SessionOptions::new(owner)).await.unwrap();
+        let session = slots.session(SessionOptions::new(owner));
         let build = Resource::parse("slot:build").unwrap();
         let options = Options::default();
         let guard = session.acquire(&build, Mode::Write, &options).await;

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::{Asker, Automated, Owner, SessionOptions};
+use tenure::store::Asker;
+use tenure::{Automated, Owner, Remedy, SessionOptions};
+use tenure_core::error::{Part, Words};
+use tenure_core::setters;
 use tenure_lockfile::FileCaller;
 use tenure_os::cancel::Cancel;
 
@@ -24,6 +27,7 @@ pub struct Caller {
     around: Outers,
     cancel: Cancel,
     observer: Arc<dyn Observer>,
+    words: Words,
 }
 
 impl Caller {
@@ -40,49 +44,31 @@ impl Caller {
             around: Outers::default(),
             cancel: Cancel::default(),
             observer: Arc::new(Silent),
+            words: Part::to_string,
         }
     }
 
-    /// The owner was named: a lease of another owner is not this caller's to change.
-    pub fn named(mut self, is_named: bool) -> Self {
-        self.is_named = is_named;
-        self
-    }
-
-    /// Sets the coding agent that asks, whatever owner is named. It is automated in everything.
-    pub fn under_agent(mut self, agent: Option<Owner>) -> Self {
-        self.agent = agent;
-        self
-    }
-
-    /// The caller itself says that locks hold on every file system.
-    pub fn trusting_file_systems(mut self, trusts: bool) -> Self {
-        self.trusts_file_systems = trusts;
-        self
+    setters! {
+        /// The owner was named: a lease of another owner is not this caller's to change.
+        named(is_named: bool) => is_named = is_named;
+        /// Sets the coding agent that asks, whatever owner is named. It is automated in everything.
+        under_agent(agent: Option<Owner>) => agent = agent;
+        /// The caller itself says that locks hold on every file system.
+        trusting_file_systems(trusts: bool) => trusts_file_systems = trusts;
+        /// Sets the leases that are held around it.
+        within(around: Outers) => around = around;
+        /// Sets what ends its waits early.
+        cancelled_by(cancel: Cancel) => cancel = cancel;
+        /// Sets who is told what it waits for.
+        observed_by(observer: Arc<dyn Observer>) => observer = observer;
+        /// Sets the words of its surface, for sentences that name operations.
+        told_in(words: Words) => words = words;
     }
 
     /// The thread that calls may block: work on files is done on it. Its runtime has other threads,
     /// for what goes on meanwhile.
     pub fn that_may_block(mut self) -> Self {
         self.may_block = true;
-        self
-    }
-
-    /// Sets the leases that are held around it.
-    pub fn within(mut self, around: Outers) -> Self {
-        self.around = around;
-        self
-    }
-
-    /// Sets what ends its waits early.
-    pub fn cancelled_by(mut self, cancel: Cancel) -> Self {
-        self.cancel = cancel;
-        self
-    }
-
-    /// Sets who is told what it waits for.
-    pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = observer;
         self
     }
 
@@ -129,6 +115,16 @@ impl Caller {
     /// Returns who is told what it waits for.
     pub fn observer(&self) -> &Arc<dyn Observer> {
         &self.observer
+    }
+
+    /// Returns a sentence in the words of its surface.
+    pub fn in_words(&self, remedy: impl Into<Remedy>) -> String {
+        remedy.into().in_words(self.words)
+    }
+
+    /// Tells its observer something that people should know.
+    pub fn tell(&self, word: impl Into<Remedy>) {
+        self.observer.word(&self.in_words(word));
     }
 
     /// Returns the options of a session of its own.

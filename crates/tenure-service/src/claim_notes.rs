@@ -45,7 +45,7 @@ impl Service {
         let forget =
             move |notes: &ClaimNotes, owner: &Owner| notes.forget(owner, kind, &directory, &id);
         if let Err(error) = self.change_claim_notes(caller, forget).await {
-            let word = format!("tenure agent ls may show this claim for a while: {error}");
+            let word = format!("the list of agents may show this claim for a while: {error}");
             caller.observer().word(&word);
         }
     }

@@ -20,7 +20,7 @@
 //! | [`waiting`] | waits that are told and can be cancelled, and what is in the way |
 //! | [`run`] | what a command runs under: a slot and locks |
 //! | [`advisory`] | PostgreSQL's own locks, and one that a command runs under |
-//! | [`agents`], [`board`], [`doc`], `leases`, [`ledger`], `op`, `publish` | the operations, a file each |
+//! | [`agents`], [`board`], [`doc`], `leases`, [`ledger`], `op`, `publish` | the operations; one that is longer than a call has a file |
 //! | [`doctor`], `status` | whether all is well; everything on one page |
 //!
 //! # Invariants

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use tenure::store::Reply;
 use tenure::store_choice::{self, Environment, Located, Why, locate};
 use tenure::{
-    Automated, Error, Keeper, LeaseId, Ranking, Reply, Resource, Result, Settings, shown_address,
+    Automated, Error, Keeper, LeaseId, Ranking, Resource, Result, Settings, shown_address,
 };
 use tenure_board::Board;
 use tenure_files::document::Documents;
@@ -119,7 +120,7 @@ impl Service {
                     "{owner} may not trust a file system: {}",
                     automated.reason(owner)
                 ),
-                "unset TENURE_TRUST_FLOCK; a person may set trust_flock = true in tenure.toml",
+                "unset {$trust_flock}; a person may set trust_flock = true in tenure.toml",
             ));
         }
         Ok(())
@@ -175,7 +176,7 @@ impl Service {
             let shown = self.shown_store();
             let opening = Keeper::open_with(&self.located.url, settings.clone());
             let keeper = opening::open(opening, &shown, resource, caller).await?;
-            match keeper.store().capabilities().cross_process {
+            match keeper.capabilities().cross_process {
                 true => Ok(keeper),
                 false => Err(Error::configuration(
                     format!(
@@ -328,7 +329,7 @@ impl Service {
     /// the user gave it: with the password, and all it says about how to connect.
     pub fn address_for_others<'a>(&'a self, keeper: Option<&'a Keeper>) -> &'a str {
         match keeper {
-            Some(keeper) if !self.is_on_server() => keeper.store().url(),
+            Some(keeper) if !self.is_on_server() => keeper.url(),
             _ => &self.located.url,
         }
     }

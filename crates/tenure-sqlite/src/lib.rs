@@ -59,4 +59,4 @@ mod session_file;
 mod store;
 mod wake;
 
-pub use store::SqliteStore;
+pub use store::{OpenOptions, SqliteStore};

@@ -5,11 +5,13 @@
 //! ours becomes another's later. What belongs to root is no worse than ours: root can do
 //! anything anyway. The other way round, root does not use what belongs to somebody else.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::FileType;
-use tenure_core::{Error, Result};
+use tenure_core::internal::OrCannot;
+use tenure_core::{Error, Remedy, Result};
 
+use crate::connection::beside;
 use crate::platform;
 
 /// Others may change what has one of these bits.
@@ -29,17 +31,14 @@ pub(crate) fn check_directory(database: &Path) -> Result<()> {
 pub(crate) fn check_files(database: &Path) -> Result<()> {
     let user = platform::user();
     for end in ["", "-wal", "-shm", "-anchor"] {
-        let mut path = database.as_os_str().to_owned();
-        path.push(end);
-        check(&PathBuf::from(path), user)?;
+        check(&beside(database, end), user)?;
     }
     check(&database.with_file_name("sessions"), user)?;
     check(&database.with_file_name("wake"), user)
 }
 
 fn check(path: &Path, user: u32) -> Result<()> {
-    let found = platform::status_at(path);
-    let found = found.map_err(|source| Error::io("look at", path, source))?;
+    let found = platform::status_at(path).or_cannot("look at", path)?;
     // Links are refused where they are opened.
     let Some(found) = found.filter(|found| found.kind != FileType::Symlink) else {
         return Ok(());
@@ -49,20 +48,20 @@ fn check(path: &Path, user: u32) -> Result<()> {
     if owner != user && owner != 0 {
         return Err(Error::configuration(
             format!("{shown} belongs to another user (uid {owner}), who could take any lock in it"),
-            "use it as that user, or choose a directory of your own with --store",
+            "use it as that user, or choose a directory of your own with {.store}",
         ));
     }
     if mode & WRITABLE == 0 {
         return Ok(());
     }
-    let elsewhere = "choose a directory of your own with --store";
+    let closed = match mode & STICKY {
+        0 => format!("chmod go-w {shown}, or "),
+        _ => String::new(),
+    };
     Err(Error::configuration(
         format!(
             "{shown} may be written by others (mode {mode:04o}), who could take any lock in it"
         ),
-        match mode & STICKY {
-            0 => format!("chmod go-w {shown}, or {elsewhere}"),
-            _ => elsewhere.into(),
-        },
+        Remedy::of("{}choose a directory of your own with {.store}", &[&closed]),
     ))
 }

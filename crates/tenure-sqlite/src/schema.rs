@@ -130,7 +130,7 @@ pub(crate) fn newer(path: &Path, version: i64) -> Error {
             "{} was made by a newer tenure: it has schema {version}, this one knows {VERSION}",
             path.display()
         ),
-        "upgrade tenure, or choose another place with --store",
+        "upgrade tenure, or choose another place with {.store}",
     )
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn newer(path: &Path, version: i64) -> Error {
 fn foreign(path: &Path) -> Error {
     Error::configuration(
         format!("{} is a database of another program", path.display()),
-        "choose another place with --store",
+        "choose another place with {.store}",
     )
 }
 

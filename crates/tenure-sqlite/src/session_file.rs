@@ -23,6 +23,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::FileType;
+use tenure_core::internal::OrCannot;
 use tenure_core::{Error, Result, SessionId};
 use tenure_os::clock;
 
@@ -70,8 +71,7 @@ impl SessionFile {
         for _ in 0..TRIES {
             let Some(file) = create(directory, &draft)? else {
                 // A draft of the same session, killed half-way; or a sweep removes it right now.
-                let removed = platform::unlink(&draft);
-                removed.map_err(|source| Error::io("remove", &draft, source))?;
+                platform::unlink(&draft).or_cannot("remove", &draft)?;
                 continue;
             };
             let Some(identity) = lock(&file, &draft)? else {
@@ -116,8 +116,7 @@ impl SessionFile {
     /// Returns a descriptor that keeps the session alive in a process that inherits it. It closes
     /// on exec.
     pub(crate) fn descriptor(&self) -> Result<OwnedFd> {
-        let copy = platform::duplicate(&self.file);
-        copy.map_err(|source| Error::io("duplicate", &self.path, source))
+        platform::duplicate(&self.file).or_cannot("duplicate", &self.path)
     }
 
     /// Removes the file, still locked. To be called when the row is gone. A file that cannot be
@@ -134,26 +133,24 @@ impl SessionFile {
 fn create(directory: &Path, path: &Path) -> Result<Option<File>> {
     let created = match platform::create_new(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let made = platform::make_directory(directory);
-            made.map_err(|source| Error::io("make", directory, source))?;
+            platform::make_directory(directory).or_cannot("make", directory)?;
             platform::create_new(path)
         }
         created => created,
     };
-    created.map_err(|source| Error::io("create", path, source))
+    created.or_cannot("create", path)
 }
 
 /// Locks a new file. Returns `None` if it was removed meanwhile.
 fn lock(file: &File, path: &Path) -> Result<Option<FileIdentity>> {
     for _ in 0..TRIES {
         let locked = platform::try_flock(file, Share::Exclusive);
-        if !locked.map_err(|source| Error::io("lock", path, source))? {
+        if !locked.or_cannot("lock", path)? {
             thread::sleep(PAUSE);
             continue;
         }
-        let failed = |source| Error::io("look at", path, source);
-        let own = platform::status_of(file).map_err(failed)?;
-        let here = platform::status_at(path).map_err(failed)?;
+        let own = platform::status_of(file).or_cannot("look at", path)?;
+        let here = platform::status_at(path).or_cannot("look at", path)?;
         let in_place = here.is_some_and(|here| here.identity == own.identity);
         return Ok(in_place.then_some(own.identity));
     }
@@ -197,8 +194,7 @@ pub(crate) fn remove_if_dead(
         // The shared lock lasts until the file is removed.
         FileState::Free(_, _file) => {
             rest();
-            let removed = platform::unlink(&path);
-            removed.map_err(|source| Error::io("remove", &path, source))?;
+            platform::unlink(&path).or_cannot("remove", &path)?;
             Ok(true)
         }
         FileState::Nothing => {
@@ -242,8 +238,7 @@ pub(crate) fn dead(directory: &Path, limit: usize) -> Result<Vec<SessionId>> {
         match session {
             Some(session) => dead.push(session),
             None => {
-                let removed = platform::unlink(&path);
-                removed.map_err(|source| Error::io("remove", &path, source))?;
+                platform::unlink(&path).or_cannot("remove", &path)?;
             }
         }
         if dead.len() == limit {
@@ -253,15 +248,15 @@ pub(crate) fn dead(directory: &Path, limit: usize) -> Result<Vec<SessionId>> {
     Ok(dead)
 }
 
-fn files(directory: &Path) -> Result<impl Iterator<Item = Result<PathBuf>>> {
-    let failed = move |source| Error::io("list", directory, source);
+/// Returns the paths in the directory of session files, none before the first session.
+pub(crate) fn files(directory: &Path) -> Result<impl Iterator<Item = Result<PathBuf>>> {
     let entries = match fs::read_dir(directory) {
-        Ok(entries) => Some(entries),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(failed(error)),
+        entries => Some(entries.or_cannot("list", directory)?),
     };
     let entries = entries.into_iter().flatten();
-    Ok(entries.map(move |entry| entry.map(|entry| entry.path()).map_err(failed)))
+    let path = |entry: io::Result<fs::DirEntry>| entry.map(|entry| entry.path());
+    Ok(entries.map(move |entry| path(entry).or_cannot("list", directory)))
 }
 
 /// The state of a session's file.
@@ -280,23 +275,23 @@ enum FileState {
 }
 
 fn look(path: &Path) -> Result<FileState> {
-    let failed = |source| Error::io("look at", path, source);
-    let file = match platform::open_to_look(path) {
-        Ok(Some(file)) => file,
-        Ok(None) => return Ok(FileState::Nothing),
+    let opened = match platform::open_to_look(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return Ok(FileState::Other);
         }
-        Err(error) => return Err(failed(error)),
+        opened => opened.or_cannot("look at", path)?,
     };
-    let own = platform::status_of(&file).map_err(failed)?;
+    let Some(file) = opened else {
+        return Ok(FileState::Nothing);
+    };
+    let own = platform::status_of(&file).or_cannot("look at", path)?;
     if own.kind != FileType::RegularFile {
         return Ok(FileState::Other);
     }
-    if !platform::try_flock(&file, Share::Shared).map_err(failed)? {
+    if !platform::try_flock(&file, Share::Shared).or_cannot("look at", path)? {
         return Ok(FileState::Locked(own.identity));
     }
-    match platform::status_at(path).map_err(failed)? {
+    match platform::status_at(path).or_cannot("look at", path)? {
         None => Ok(FileState::Nothing),
         Some(here) if here.identity == own.identity => Ok(FileState::Free(own.identity, file)),
         Some(_) => Ok(FileState::Other),

@@ -12,7 +12,8 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use tenure_core::{Error, Result, SessionId};
+use tenure_core::internal::OrCannot;
+use tenure_core::{Result, SessionId};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe::Receiver;
@@ -30,36 +31,32 @@ impl Wake {
     /// Begins to listen. To be called in a runtime with its I/O driver on.
     pub(crate) fn listen(directory: &Path, session: &SessionId) -> Result<Wake> {
         let path = directory.join(session.as_str());
-        let failed = |action| {
-            let path = path.clone();
-            move |source| Error::io(action, path, source)
-        };
-        match platform::make_fifo(&path) {
+        let made = match platform::make_fifo(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                platform::make_directory(directory).map_err(failed("make the directory of"))?;
-                platform::make_fifo(&path).map_err(failed("make"))?;
+                let made = platform::make_directory(directory);
+                made.or_cannot("make the directory of", &path)?;
+                platform::make_fifo(&path)
             }
-            made => made.map_err(failed("make"))?,
-        }
-        let fifo = platform::open_fifo(&path).map_err(failed("open"))?;
-        let fifo = fifo.ok_or_else(|| {
-            let source = io::Error::other("it is not a pipe");
-            failed("open")(source)
-        })?;
-        let fifo = Receiver::from_file_unchecked(fifo).map_err(failed("listen to"))?;
+            made => made,
+        };
+        made.or_cannot("make", &path)?;
+        let fifo = platform::open_fifo(&path).or_cannot("open", &path)?;
+        let fifo = fifo.ok_or_else(|| io::Error::other("it is not a pipe"));
+        let fifo = Receiver::from_file_unchecked(fifo.or_cannot("open", &path)?);
+        let fifo = fifo.or_cannot("listen to", &path)?;
         Ok(Wake { fifo, path })
     }
 
     /// Resolves when the session is woken, and takes all wake-ups that are there. Dropped before
     /// that, it takes none.
     pub(crate) async fn notified(&self) -> Result<()> {
-        let failed = |source| Error::io("listen to", &self.path, source);
         loop {
-            self.fifo.readable().await.map_err(failed)?;
+            let readable = self.fifo.readable().await;
+            readable.or_cannot("listen to", &self.path)?;
             match drain(&self.fifo) {
                 // There was nothing to read after all.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                drained => return drained.map_err(failed),
+                drained => return drained.or_cannot("listen to", &self.path),
             }
         }
     }

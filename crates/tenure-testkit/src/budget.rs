@@ -1,7 +1,7 @@
-//! How long a test waits for something before it fails.
+//! The time that a test waits for something before it fails.
 //!
-//! Time is spent in slices, each counted once whatever it took. A machine that stands still
-//! for half a minute costs one slice, not the test.
+//! Time is spent in slices, each counted once however long it took. A machine that stands still for
+//! half a minute costs one slice, not the test.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// After so long without the thing waited for, a slice is spent.
+    /// The time without the thing waited for after which a slice is spent.
     pub(crate) const SLICE: Duration = Duration::from_millis(100);
-    /// 20 seconds on a machine that runs.
+    /// The number of slices: 20 seconds on a machine that runs.
     const SLICES_MAX: u32 = 200;
 
     /// Spends a slice; panics when all are spent.

@@ -1,4 +1,4 @@
-//! What the crate of a store provides for its tests.
+//! The things that the crate of a store provides for its tests.
 
 use std::any::Any;
 use std::process::Command;
@@ -20,13 +20,13 @@ pub trait Fixture: Sync {
         process::this_test_binary(url)
     }
 
-    /// How many random histories are played by default.
+    /// Returns the number of random histories that are played by default.
     fn histories(&self) -> u32 {
         2000
     }
 
-    /// How many cases of an area run at once, besides those that wait for time to pass. It is more
-    /// than one for stores whose cases mostly wait for a server.
+    /// Returns the number of cases of an area that run at once, besides those that wait for time to
+    /// pass. It is more than one for stores whose cases mostly wait for a server.
     fn at_once(&self) -> usize {
         1
     }
@@ -44,8 +44,8 @@ pub trait Fixture: Sync {
         false
     }
 
-    /// Returns how many wait for a resource, proved by something other than the clock. It is called
-    /// only for stores that do not list their waiters.
+    /// Returns the number of waiters for a resource, proved by something other than the clock. It
+    /// is called only for stores that do not list their waiters.
     fn waiters(&self, keeper: &Keeper, resource: &Resource) -> usize {
         let _ = (keeper, resource);
         panic!(
@@ -55,10 +55,10 @@ pub trait Fixture: Sync {
     }
 }
 
-/// A new store.
+/// A store that was made for one test.
 pub struct Fresh {
-    /// Its address.
+    /// The address of the store.
     pub url: String,
-    /// What must live as long as the store: a directory, a server.
+    /// The things that must live as long as the store: a directory, a server.
     pub keep: Box<dyn Any + Send>,
 }

@@ -1,13 +1,13 @@
-//! What the kernel says about file locks: the proof that someone waits for one.
+//! The kernel's list of file locks: the proof that a thread waits for one.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// How many wait in the kernel for a lock on a file; none if it does not exist.
+/// Returns the number of waiters in the kernel for a lock on a file; zero if it does not exist.
 ///
-/// `/proc/locks` has a line with `->` for each. Files are told apart by their inode alone:
+/// `/proc/locks` has a line with `->` for each waiter. Files are told apart by their inode alone:
 /// the device it shows is not that of `stat` on every file system.
 pub fn waiters(path: &Path) -> usize {
     let inode = match fs::metadata(path) {

@@ -4,17 +4,17 @@
 //! |---|---|
 //! | `conformance` | the suite: areas, each a file of cases whose names are claims |
 //! | [`histories`] | random histories, compared step by step with a model that knows no store |
-//! | [`mod@agent`] | a client that takes locks in a test: a child process, or a thread of this one |
+//! | [`mod@agent`] | a client that takes locks in a test: a child process, or a thread |
 //! | [`stage`] | a fresh store, its agents, and proof that an agent waits |
-//! | `budget` | how long a test waits before it fails |
-//! | `campaign` | how long random operations beside kills go on |
+//! | `budget` | the time that a test waits before it fails |
+//! | `campaign` | the time that random operations beside kills go on |
 //! | [`postgres`] | real servers: PostgreSQL, pgbouncer, and a proxy that injects network faults |
-//! | [`fixture`] | what the crate of a store provides for its tests |
+//! | [`fixture`] | the things that the crate of a store provides for its tests |
 //!
 //! # How a store is tested
 //!
-//! Its crate has an integration test `conformance` with, at the root, [`agent!`] once and
-//! [`conformance!`] in a module for each store. That makes one test for each area and one for
+//! A store's crate has an integration test `conformance` with, at the root, [`agent!`] once and
+//! [`conformance!`] in a module for each store. This gives one test for each area and one for
 //! the histories, so that a failure names the area.
 //!
 //! # How the suite grows
@@ -25,13 +25,13 @@
 //!
 //! # Rules
 //!
-//! - A case that waits for time to pass, a lease's or a person's, is marked slow: the slow
-//!   cases of an area run at once. That something is done in time is claimed of the best of
-//!   three tries, that it is not done before its time of every one.
+//! - A case that waits for time to pass, a lease's or a person's, is marked slow: the slow cases of
+//!   an area run at once. A case claims of more than half of its tries that something is done in
+//!   time, and of every try that it is not done before its time.
 //! - No test sleeps and hopes. The store's own list of waiters, or the kernel's, proves that an
 //!   agent waits.
-//! - A case that a store cannot do is skipped by [`Capabilities`](tenure::Capabilities), or
-//!   by what [`Store::leases`](tenure::Store::leases) returns, and the skip is printed. Exclusion,
+//! - A case that a store cannot do is skipped by [`Capabilities`](tenure::store::Capabilities), or by what
+//!   [`Store::leases`](tenure::store::Store::leases) returns, and the skip is printed. Exclusion,
 //!   timeouts, cancellation, re-entry, crash and listing are never skipped: a skip there panics.
 
 #![allow(
@@ -54,8 +54,8 @@ pub use conformance::{Area, conformance};
 pub use fixture::{Fixture, Fresh};
 pub use tenure_os::crashes::tell;
 
-/// Makes a test of each area, and one of random histories, for the store of a fixture.
-/// [`agent!`] must be at the root of the same test binary.
+/// Makes a test of each area, and one of random histories, for the store of a fixture. [`agent!`]
+/// must be at the root of that test binary.
 #[macro_export]
 macro_rules! conformance {
     ($fixture:expr) => {
@@ -102,7 +102,7 @@ macro_rules! conformance {
 #[macro_export]
 macro_rules! agent {
     () => {
-        /// As a test, it starts itself as a child and checks the answers of the child.
+        /// Starts itself as a child, and checks the answers of the child.
         #[test]
         fn an_agent_obeys_and_ends_with_its_input() {
             $crate::agent::process::play_or_prove();

@@ -9,9 +9,9 @@ use std::pin::pin;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use tenure::store::Capabilities;
 use tenure::{
-    Capabilities, Keeper, Lease, LockSet, Mode, Options, Owner, Query, Ranking, Session,
-    SessionOptions,
+    Keeper, Lease, LockSet, Mode, Options, Owner, Query, Ranking, Session, SessionOptions,
 };
 use tokio::runtime::Runtime;
 
@@ -21,14 +21,14 @@ use crate::{Fixture, Fresh};
 
 pub use leases::{TTL_LONG, TTL_SHORT, in_time, throughout};
 
-/// In which processes the agents of a case run.
+/// The processes in which the agents of a case run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// All in this process, on one keeper.
+    /// All agents run in this process, on one keeper.
     Together,
-    /// Each in a process of its own.
+    /// Each agent runs in a process of its own.
     Apart,
-    /// The first in this process, the second in one of its own, and so on.
+    /// The first agent runs in this process, the second in one of its own, and so on.
     Mixed,
 }
 
@@ -61,22 +61,22 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// What the store can do.
+    /// Returns the capabilities of the store.
     pub fn capabilities(&self) -> Capabilities {
-        self.keeper.store().capabilities()
+        self.keeper.capabilities()
     }
 
-    /// The keeper of this process.
+    /// Returns the keeper of this process.
     pub fn keeper(&self) -> &Keeper {
         &self.keeper
     }
 
-    /// The address of the store.
+    /// Returns the address of the store.
     pub fn url(&self) -> &str {
         &self.fresh.url
     }
 
-    /// Runs a future; the test fails if it does not end.
+    /// Runs a future; the test fails if the future does not end.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(async {
             let mut work = pin!(work);
@@ -90,15 +90,15 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// The runtime that [`block_on`](Stage::block_on) uses.
+    /// Returns the runtime that [`block_on`](Stage::block_on) uses.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// A session of this process.
+    /// Begins a session of this process.
     pub fn session(&self, owner: &str) -> Session {
         let options = SessionOptions::new(Owner::parse(owner).unwrap());
-        self.block_on(self.keeper.session(options)).unwrap()
+        self.keeper.session(options)
     }
 
     /// Returns the placements that this store allows.
@@ -120,7 +120,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Returns processes of their own if the store allows that, else this process.
+    /// Returns the placement in processes of their own if the store allows that, else in this
+    /// process.
     pub fn apart(&self) -> Placement {
         if self.capabilities().cross_process {
             Placement::Apart
@@ -129,7 +130,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Starts agents with these owners. First removes what dead agents left in the store.
+    /// Starts agents with these owners. First removes the leases that dead agents left in the
+    /// store.
     pub fn agents<const N: usize>(&self, placement: Placement, owners: [&str; N]) -> [Agent; N] {
         self.settle();
         self.outlive_the_dead();
@@ -155,7 +157,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Stops an agent between two of its steps, so that others can go on. An agent that is stopped
-    /// in the middle of a write blocks a store with one writer; then another moment is tried.
+    /// in the middle of a write blocks a store with one writer; another moment is then tried.
     pub fn stop(&self, agent: &mut Agent) {
         let mut budget = Budget::default();
         loop {
@@ -168,7 +170,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Returns true if this process can take and release a lock that nobody else wants.
+    /// Returns true if this process can take and release a lock that no agent wants.
     fn goes_on(&self) -> bool {
         let session = self.session("stage");
         self.block_on(async {
@@ -179,7 +181,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Returns how many wait for a resource.
+    /// Returns the number of waiters for a resource.
     pub fn waiting(&self, name: &str) -> usize {
         if !self.capabilities().lists_waiters {
             return self.fixture.waiters(&self.keeper, &resource(name));
@@ -196,7 +198,7 @@ impl<'a> Stage<'a> {
         owners.collect()
     }
 
-    /// Returns when so many wait for a resource.
+    /// Returns when there are so many waiters for a resource.
     pub fn until_waiting(&self, name: &str, count: usize) {
         let what = format!("{count} wait for {name}");
         until(&what, || self.waiting(name) == count);
@@ -241,7 +243,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A set of locks, sorted as the keeper does.
+/// Returns a set of locks, sorted as the keeper does.
 pub fn set(items: &[(&str, Mode)]) -> LockSet {
     let items = items.iter().map(|(name, mode)| (resource(name), *mode));
     LockSet::new(&Ranking::default(), items)

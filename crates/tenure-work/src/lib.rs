@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`agents`] | coding agents, as their hooks show them |
 //! | [`policy`] | named kinds of work, and the locks each needs |
+//! | [`mod@all_records`] | records that are listed whole |
 //! | [`mod@publish`] | directories put in place whole, with manifests |
 //!
 //! # Limitations
@@ -12,5 +13,6 @@
 //! nothing keeps a program that takes none from doing that work.
 
 pub mod agents;
+pub mod all_records;
 pub mod policy;
 pub mod publish;

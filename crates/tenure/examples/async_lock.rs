@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1);
     let keeper = Keeper::open(url.as_deref().unwrap_or("memory:")).await?;
     let owner = Owner::parse("example")?;
-    let session = keeper.session(SessionOptions::new(owner)).await?;
+    let session = keeper.session(SessionOptions::new(owner));
 
     let options = Options::default()
         .with_wait(Duration::from_secs(30))

@@ -9,7 +9,7 @@ use tenure::{LockSet, Mode, Options, Owner, Resource, SessionOptions, blocking};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1);
     let keeper = blocking::Keeper::open(url.as_deref().unwrap_or("memory:"))?;
-    let session = keeper.session(SessionOptions::new(Owner::parse("example")?))?;
+    let session = keeper.session(SessionOptions::new(Owner::parse("example")?));
 
     let wanted = [
         (Resource::parse("map:atlas/m3")?, Mode::Read),
@@ -24,8 +24,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         guard.release()?;
     }
 
-    // Held by somebody else: no error, and nothing to release.
-    let other = keeper.session(SessionOptions::new(Owner::parse("another")?))?;
+    // Another session holds it: no error, and nothing to release.
+    let other = keeper.session(SessionOptions::new(Owner::parse("another")?));
     let index = Resource::parse("index:main")?;
     let _held = other.acquire(&index, Mode::Write, &Options::default())?;
     let taken = session.try_acquire(&index, Mode::Write, &Options::default())?;

@@ -21,7 +21,7 @@ fn main() -> Result<(), Error> {
     let path = PathBuf::from(path.unwrap_or_else(|| "counter.json".into()));
     let documents = Documents::new(Duration::from_secs(5));
 
-    // Nobody sees the file between the reading and the writing, and a crash leaves one of the two.
+    // No other transaction comes between read and write, and a crash leaves the old file or the new.
     let n =
         documents.transaction_or_create(&path, Counter::default(), |counter: &mut Counter| {
             counter.n += 1;

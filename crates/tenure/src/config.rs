@@ -46,6 +46,7 @@ mod agents;
 mod operation;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -53,6 +54,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
+use tenure_core::internal::OrCannot;
 use tenure_core::leases::{check_heartbeat, check_stale_grace};
 use tenure_core::{Error, Ranking, Resource, Result, RetryPolicy, duration};
 
@@ -291,9 +293,7 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<ConfigFile> {
         Err(error) if is_absent(&error) => return Ok(ConfigFile::Nothing),
         Err(error) => return Err(Error::io("open", path, error)),
     };
-    let metadata = file
-        .metadata()
-        .map_err(|error| Error::io("look at", &path, error))?;
+    let metadata = file.metadata().or_cannot("look at", &path)?;
     let distrust = match metadata.uid() {
         owner if owner != uid => Some(Distrust::OwnedBy(owner)),
         _ if metadata.mode() & WRITABLE_BY_ALL != 0 => Some(Distrust::WritableByAll),
@@ -312,8 +312,9 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<ConfigFile> {
         ));
     }
     let mut text = String::new();
-    let read = file.take(FILE_BYTES_MAX).read_to_string(&mut text);
-    read.map_err(|error| Error::io("read", &path, error))?;
+    file.take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .or_cannot("read", &path)?;
     let config = Config::parse(&text, &path)?;
     Ok(ConfigFile::Ours(path, Box::new(config)))
 }
@@ -338,19 +339,21 @@ fn optional_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Durati
 }
 
 fn optional_heartbeat<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let every = optional_duration(from)?;
-    if every.is_some_and(|every| check_heartbeat(every, None).is_err()) {
-        return Err(de::Error::custom("heartbeat is at least 1s"));
-    }
-    Ok(every)
+    let is_good = |every: &Duration| check_heartbeat(*every, None).is_ok();
+    within(
+        optional_duration(from)?,
+        is_good,
+        "heartbeat is at least 1s",
+    )
 }
 
 fn optional_grace<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let grace = optional_duration(from)?;
-    if grace.is_some_and(|grace| check_stale_grace(grace).is_err()) {
-        return Err(de::Error::custom("stale_grace is from 1s to 24h"));
-    }
-    Ok(grace)
+    let is_good = |grace: &Duration| check_stale_grace(*grace).is_ok();
+    within(
+        optional_duration(from)?,
+        is_good,
+        "stale_grace is from 1s to 24h",
+    )
 }
 
 /// A kind that cannot be, or that stands there twice, is a misspelling of another one, which
@@ -397,21 +400,35 @@ fn operations<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Ope
 }
 
 fn optional_delay<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let delay = optional_duration(from)?;
-    if delay > Some(INITIAL_DELAY_MAX) {
-        return Err(de::Error::custom("initial_delay is at most 60s"));
-    }
-    Ok(delay)
+    let is_good = |delay: &Duration| *delay <= INITIAL_DELAY_MAX;
+    within(
+        optional_duration(from)?,
+        is_good,
+        "initial_delay is at most 60s",
+    )
 }
 
 fn optional_attempts<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     let attempts = u32::deserialize(from)?;
-    if !(1..=ATTEMPTS_MAX).contains(&attempts) {
-        return Err(de::Error::custom(format!(
-            "attempts is 1 to {ATTEMPTS_MAX}"
-        )));
+    let is_good = |attempts: &u32| (1..=ATTEMPTS_MAX).contains(attempts);
+    within(
+        Some(attempts),
+        is_good,
+        format!("attempts is 1 to {ATTEMPTS_MAX}"),
+    )
+}
+
+/// Returns a value, or the problem if it is out of its bounds.
+pub(super) fn within<T, E: de::Error>(
+    value: Option<T>,
+    is_good: impl Fn(&T) -> bool,
+    problem: impl fmt::Display,
+) -> Result<Option<T>, E> {
+    if value.as_ref().is_none_or(is_good) {
+        Ok(value)
+    } else {
+        Err(E::custom(problem))
     }
-    Ok(Some(attempts))
 }
 
 #[cfg(test)]
@@ -559,7 +576,7 @@ mod tests {
                 .with_environment(&environment)
                 .unwrap_err();
             assert_eq!(error.class(), tenure_core::Class::Configuration);
-            assert!(error.to_string().contains(name) && error.remedy().contains(name));
+            assert!(error.to_string().contains(name) && error.remedy().to_string().contains(name));
         }
     }
 
@@ -571,13 +588,19 @@ mod tests {
         ] {
             let error = Config::parse(text, Path::new("tenure.toml")).unwrap_err();
             assert!(
-                error.remedy().starts_with("an operation has about"),
+                error
+                    .remedy()
+                    .to_string()
+                    .starts_with("an operation has about"),
                 "{error}"
             );
         }
         let error = Config::parse("[retry]\nx = 1\n", Path::new("tenure.toml")).unwrap_err();
         assert!(
-            error.remedy().starts_with("known keys are store"),
+            error
+                .remedy()
+                .to_string()
+                .starts_with("known keys are store"),
             "{error}"
         );
     }

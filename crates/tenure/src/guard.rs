@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tenure_core::decide::Millis;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Lease, LockContext, Mode, Resource, Result, Token};
 
 use crate::log::Logged;
@@ -204,7 +204,7 @@ impl Guard {
         self.hold.check()?;
         let mode = self.mode();
         if mode != Mode::Upgradeable {
-            return Err(Error::conflict(
+            return Err(Error::unexpected(
                 self.hold.context(),
                 "an upgradeable lease",
                 mode.to_string(),

@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use tenure_core::circles::IN_CIRCLE;
-use tenure_core::{Lease, LeaseId, Listing, Owner, Query, Resource, Result, RetryPolicy, Store};
+use tenure_core::{
+    Capabilities, Examined, Lease, LeaseId, Listing, LockContext, Mode, Owner, Query, Resource,
+    Result, RetryPolicy, Store,
+};
 
 #[cfg(feature = "postgres")]
 use tenure_postgres::advisory::{self, AdvisoryLocks};
@@ -74,7 +77,7 @@ impl Keeper {
     }
 
     /// Begins a session, which can hold locks.
-    pub async fn session(&self, options: SessionOptions) -> Result<Session> {
+    pub fn session(&self, options: SessionOptions) -> Session {
         Session::begin(self.clone(), options)
     }
 
@@ -127,8 +130,37 @@ impl Keeper {
         retry(self.retry(), || store.position(resource, lease)).await
     }
 
-    /// Returns the store.
-    pub fn store(&self) -> &Arc<dyn Store> {
+    /// Returns the address that opens the store again.
+    pub fn url(&self) -> &str {
+        self.shared.store.url()
+    }
+
+    /// Returns the abilities of the store.
+    pub fn capabilities(&self) -> Capabilities {
+        self.shared.store.capabilities()
+    }
+
+    /// Returns true if the store has leases that outlive their session.
+    pub fn keeps_leases(&self) -> bool {
+        self.shared.store.leases().is_some()
+    }
+
+    /// Returns what an error about a lock in the store says of it.
+    pub fn context_of(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
+        self.shared.store.context_of(resource, mode)
+    }
+
+    /// Examines the store, and changes nothing. A part that cannot be examined is reported as bad.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store, if it cannot be examined at all.
+    pub async fn examine(&self) -> Result<Vec<Examined>> {
+        self.shared.store.examine().await
+    }
+
+    /// Returns the store, past all rules of the keeper.
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.shared.store
     }
 

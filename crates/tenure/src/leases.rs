@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use tenure_core::audit::{AuditPage, AuditQuery};
 use tenure_core::circles::Circle;
-use tenure_core::leases::{TTL_DEFAULT, TTL_MAX, TTL_MIN};
+pub use tenure_core::leases::{Finding, Findings, Recovery, TTL_DEFAULT, TTL_MAX, TTL_MIN};
 use tenure_core::token::fenced;
 use tenure_core::{
     Error, IdempotenceKey, Lease, LeaseId, Mode, Owner, Resource, Result, Token, duration, setters,

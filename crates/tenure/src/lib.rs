@@ -14,7 +14,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let keeper = Keeper::open("memory:").await?;
-//! let session = keeper.session(SessionOptions::new(Owner::parse("ana@desk")?)).await?;
+//! let session = keeper.session(SessionOptions::new(Owner::parse("ana@desk")?));
 //! let build = Resource::parse("build")?;
 //!
 //! let guard = session.acquire(&build, Mode::Write, &Options::default()).await?;
@@ -28,11 +28,12 @@
 //! |---|---|
 //! | `keeper`, `settings`, `url` | opening a store, and how the rules are set |
 //! | `session` | what a session holds and awaits, the order of locks, the one wait loop |
-//! | `leases`, `automated` | leases that outlive their process; recovery, break, audit |
+//! | [`leases`], `automated`, [`audit`] | leases that outlive their process; recovery, break, audit |
 //! | [`records`] | rows above the locks, changed in one transaction with them |
 //! | `guard`, `renewal` | a lock in hand, and how its loss is noticed |
 //! | [`store_choice`], [`config`] | which store to use and why; settings of files and environment |
 //! | [`patterns`] | patterns for locks, as calls |
+//! | [`store`] | what a store of one's own is asked and answers |
 //! | [`memory`] | the store within one process |
 //! | [`blocking`] | the same without `async` |
 //!
@@ -93,7 +94,7 @@ mod entity_locks;
 mod guard;
 mod ids;
 mod keeper;
-mod leases;
+pub mod leases;
 mod log;
 pub mod memory;
 pub mod patterns;
@@ -109,19 +110,39 @@ pub use automated::{AUTOMATED_DEFAULT, AUTOMATED_WAIT_DEFAULT, Automated};
 pub use entity_locks::KeeperLocks;
 pub use guard::{Doubt, Guard, GuardState, ReleaseError};
 pub use keeper::Keeper;
-pub use leases::LeaseTerms;
 pub use session::{Options, OuterLease, Session, SessionOptions};
 pub use settings::Settings;
 
-pub use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, as_reason};
-pub use tenure_core::leases::{
-    Finding, Findings, KeyState, Keyed, Recovery, TTL_DEFAULT, TTL_MAX, TTL_MIN,
-};
 pub use tenure_core::store::Waiting;
 pub use tenure_core::{
-    Asker, Binding, Capabilities, Class, Error, Examined, IdempotenceKey, Lease, LeaseId,
-    LeaseState, LeaseStore, Listing, LockContext, LockSet, Mode, Owner, Query, Ranking, Reply,
-    Request, Resource, Result, RetryPolicy, SessionId, Store, Timestamp, Token, UpgradeRequest,
+    Binding, Class, Error, IdempotenceKey, Lease, LeaseId, LeaseState, Listing, LockContext,
+    LockSet, Mode, Owner, Query, Ranking, Remedy, Resource, Result, RetryPolicy, SessionId,
+    Timestamp, Token,
 };
 pub use tenure_core::{duration, request, shown_address, without_passwords};
 pub use tenure_os::clock;
+
+/// The audit: who did what to a lock.
+pub mod audit {
+    pub use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, as_reason};
+}
+
+/// What a store of one's own is asked and answers; see
+/// [`Keeper::from_store`](crate::Keeper::from_store).
+pub mod store {
+    pub use tenure_core::{Asker, Capabilities, Examined, Reply, Request, Store, UpgradeRequest};
+}
+
+/// What only the crates of Tenure and their tests use. It may change with any version.
+#[doc(hidden)]
+pub mod internal {
+    use std::sync::Arc;
+
+    pub use tenure_core::LeaseStore;
+    pub use tenure_core::leases::{KeyState, Keyed};
+
+    /// Returns the store under a keeper, past all rules of the keeper.
+    pub fn store(keeper: &crate::Keeper) -> &Arc<dyn tenure_core::Store> {
+        keeper.store()
+    }
+}

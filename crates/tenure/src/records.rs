@@ -2,10 +2,13 @@
 //!
 //! The comparisons and writes of a change are decided in `tenure_core::records`.
 
+use std::sync::Mutex;
 pub use tenure_core::records::{
-    BODY_BYTES_MAX, Changes, Column, Columns, Expected, Fence, KEYS_MAX, Note, Record,
+    BODY_BYTES_MAX, Changes, Column, Columns, Expected, Fence, KEYS_MAX, NewEntry, Record,
     RecordChange, RecordKey, RecordPage, RecordQuery, RecordStore, Seen, WakeAddress, WakeUps,
 };
+
+use tenure_core::internal::lock;
 use tenure_core::{Error, Result, SessionId};
 
 use crate::Keeper;
@@ -28,7 +31,7 @@ impl Keeper {
         let missing = || {
             Error::configuration(
                 format!("{} keeps no records, which {act} needs", self.store().url()),
-                "use a store that has them, such as --store sqlite:PATH",
+                "use a store that has them, such as {.store} sqlite:PATH",
             )
         };
         let store = self.store().records().ok_or_else(missing)?;
@@ -67,6 +70,32 @@ impl<'a> Records<'a> {
         let agent = self.keeper.settings().automated.agent();
         let change = change.clone().under_agent(agent.cloned());
         retry(self.keeper.retry(), || self.store.change_records(&change)).await
+    }
+
+    /// Makes a change whose function also says what it decided, and returns what it said when the
+    /// change was made. `named` has the records of the change, and what is expected of them.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`change`](Self::change).
+    pub async fn decide<T: Send>(
+        &self,
+        named: impl IntoIterator<Item = (RecordKey, Expected)>,
+        decide: impl Fn(&Seen) -> Result<(Changes, T)> + Send + Sync,
+    ) -> Result<T> {
+        let decided = Mutex::new(None);
+        let changes = |seen: &Seen| {
+            let (changes, said) = decide(seen)?;
+            *lock(&decided) = Some(said);
+            Ok(changes)
+        };
+        let mut change = RecordChange::new([], &changes);
+        for (key, expected) in named {
+            change = change.expecting(key, expected);
+        }
+        self.change(&change).await?;
+        let said = lock(&decided).take();
+        said.ok_or_else(|| Error::Internal("a change was made without a decision".into()))
     }
 
     /// Begins to listen for wake-ups on behalf of a session.

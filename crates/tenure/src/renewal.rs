@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tenure_core::Store;
 use tenure_core::decide::Millis;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_os::clock;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;

@@ -3,7 +3,8 @@
 //! A store that tries again itself, as only it knows what a lost connection left behind, says so in
 //! its [`Capabilities`](tenure_core::Capabilities). The keeper calls such a store once.
 
-use tenure_core::{Error, Reply, Result, Retry, RetryPolicy};
+use tenure_core::internal::Retry;
+use tenure_core::{Error, Reply, Result, RetryPolicy};
 use tenure_os::random;
 
 /// The calls made to a store, and the last fault.

@@ -46,7 +46,7 @@ pub(crate) struct Shared {
 }
 
 impl Session {
-    pub(crate) fn begin(keeper: Keeper, options: SessionOptions) -> Result<Session> {
+    pub(crate) fn begin(keeper: Keeper, options: SessionOptions) -> Session {
         let agent = keeper.settings().automated.agent().cloned();
         let asker = asker::asker(options.owner, options.command, agent);
         let store = Arc::clone(keeper.store());
@@ -61,9 +61,9 @@ impl Session {
             renewal: Arc::new(Renewal::new(store)),
             keeper,
         };
-        Ok(Session {
+        Session {
             shared: Arc::new(shared),
-        })
+        }
     }
 
     /// Returns its id.

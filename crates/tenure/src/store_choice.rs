@@ -362,7 +362,7 @@ pub fn state_directory(environment: &Environment) -> Result<PathBuf> {
         Some(home) => Ok(home.join(".local/state/tenure")),
         None => Err(Error::configuration(
             "no place for a store: HOME is not set",
-            "set HOME, or name a store with --store or TENURE_STORE",
+            "set HOME, or name a store with {$store}",
         )),
     }
 }
@@ -450,7 +450,7 @@ fn utf8(path: &Path) -> Result<String> {
     text.ok_or_else(|| {
         Error::configuration(
             format!("the path of the store is not UTF-8: {}", path.display()),
-            "name a store in another place with --store or TENURE_STORE",
+            "name a store in another place with {$store}",
         )
     })
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
+use tenure_core::internal::OrCannot;
 use tenure_core::{Error, Result, Store};
 use tenure_lockfile::FileStore;
 #[cfg(feature = "postgres")]
@@ -44,16 +45,11 @@ fn open_sqlite(url: &str, database: &str, settings: &Settings) -> Result<Arc<dyn
         );
         return Err(bad(url, &problem));
     }
-    let store = tenure_sqlite::SqliteStore::open(&path, settings.trust_flock)?;
-    let store = store.with_order(settings.ranking.clone());
-    let store = match settings.heartbeat {
-        Some(heartbeat) => store.with_heartbeat(heartbeat)?,
-        None => store,
-    };
-    Ok(Arc::new(match settings.stale_grace {
-        Some(grace) => store.with_stale_grace(grace)?,
-        None => store,
-    }))
+    let mut options = tenure_sqlite::OpenOptions::trusting(settings.trust_flock);
+    options.heartbeat = settings.heartbeat;
+    options.stale_grace = settings.stale_grace;
+    options.order = Some(settings.ranking.clone());
+    Ok(Arc::new(tenure_sqlite::SqliteStore::open(&path, options)?))
 }
 
 #[cfg(not(feature = "sqlite"))]
@@ -117,14 +113,14 @@ fn not_compiled_in(feature: &str) -> Error {
 }
 
 fn from_here(path: &str) -> Result<PathBuf> {
-    absolute(path).map_err(|error| Error::io("find", Path::new(path), error))
+    absolute(path).or_cannot("find", Path::new(path))
 }
 
 fn bad(url: &str, problem: &str) -> Error {
     let shown: String = shown_address(url).chars().take(200).collect();
     Error::configuration(
         format!("bad store {shown:?}: {problem}; {KNOWN}"),
-        "name a store with --store or TENURE_STORE, such as sqlite:/var/lib/locks.db",
+        "name a store with {$store}, such as sqlite:/var/lib/locks.db",
     )
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tenure_testkit::postgres::Database;
 
@@ -17,14 +17,14 @@ use super::program::{Program, free_names};
 use super::sqlite::fill::fill;
 use super::{Measured, compare, median, micros};
 
-/// How many leases others hold.
+/// The number of leases that other owners hold.
 const LEASES: u32 = 100_000;
-/// How many agents there are where leases count, and where agents do.
+/// The number of agents in the measures of leases, and in the measures of agents.
 const AGENTS_FEW: usize = 20;
 const AGENTS_MANY: usize = 1000;
-/// How many locks one measure of what an index costs takes.
+/// The number of locks in one measure of an index's cost.
 const LOCKS: u32 = 250;
-/// How many hooks one measure of a rate takes.
+/// The number of hooks in one measure of a rate.
 const HOOKS: usize = 200;
 
 pub fn measure() -> Result<Vec<Measured>> {
@@ -58,8 +58,8 @@ pub fn measure() -> Result<Vec<Measured>> {
     Ok(all)
 }
 
-/// Hooks and listings in stores where others hold many leases, against stores where nobody does;
-/// and the list of many agents.
+/// Measures hooks and listings in stores where others hold many leases, against stores without such
+/// leases; and the list of many agents.
 fn with_leases(tenure: &Path, server: &Server) -> Result<Vec<Measured>> {
     let mut all = Vec::new();
     for name in ["SQLite", "PostgreSQL"] {
@@ -119,7 +119,7 @@ fn with_leases(tenure: &Path, server: &Server) -> Result<Vec<Measured>> {
     Ok(all)
 }
 
-/// What the index by which leases of an owner are found costs every lock.
+/// Measures how much every lock costs more because of the index that finds the leases of an owner.
 fn cost_of_index(tenure: &Path, name: &str, server: &Server) -> Result<Measured> {
     let (with, without) = (
         Store::new(tenure, name, server)?,
@@ -137,7 +137,7 @@ fn cost_of_index(tenure: &Path, name: &str, server: &Server) -> Result<Measured>
     compare(&what, None, 60, || each(&program), || each(&bare))
 }
 
-/// A store of its own.
+/// A store that one measure has to itself.
 struct Store {
     place: Place,
     _directory: tempfile::TempDir,
@@ -271,8 +271,8 @@ impl Place {
         finished(command.status()?.success(), "list")
     }
 
-    /// The time of a hook of one agent, against fifty agents on all cores: the rate of a core must
-    /// be at least 0.8 of the other.
+    /// Measures the time of a hook of one agent, against fifty agents on all cores: the rate of a
+    /// core must be at least 0.8 of the other.
     fn crowd(&self) -> Result<Measured> {
         let cores = std::thread::available_parallelism()?.get();
         let (mut ones, mut crowds) = (Vec::new(), Vec::new());
@@ -300,7 +300,7 @@ impl Place {
                 }
                 anyhow::Ok(())
             })?;
-            // The time of a hook on one core.
+            // This is the time of a hook on one core.
             crowds.push(micros(began.elapsed()) / (HOOKS / cores) as f64);
         }
         let (one, crowd) = (median(ones), median(crowds));
@@ -314,8 +314,6 @@ impl Place {
 }
 
 fn finished(is_good: bool, what: &str) -> Result<()> {
-    match is_good {
-        true => Ok(()),
-        false => bail!("the {what} failed"),
-    }
+    ensure!(is_good, "the {what} failed");
+    Ok(())
 }

@@ -11,8 +11,8 @@ use super::{Measured, median, micros};
 
 const TIMES: u32 = 40;
 
-/// Tells how many times as much is done as by the other side, the aim if there is one, and what a
-/// write and its sync cost in this directory.
+/// Adds to a figure how many times as much we do as the other side, the aim if there is one, and
+/// the cost of a write and its sync in this directory.
 pub fn beside_bare_sync(
     mut measured: Measured,
     what: &str,

@@ -1,5 +1,5 @@
-//! The board: what its own locks for each issue gain, creates, and a cost of `next` that does not
-//! grow.
+//! The board: the gain of its separate lock for each issue, creates, and a cost of `next` that does
+//! not grow.
 //!
 //! Everything happens on the disk this program was built on: where syncing costs nothing, a
 //! comparison of durable writes says nothing.
@@ -30,8 +30,8 @@ pub fn measure() -> Result<Vec<Measured>> {
     Ok(all)
 }
 
-/// A child of this program: updates an issue so many times, alone in the world or not, or creates
-/// issues.
+/// Runs a child of this program: it updates an issue so many times, under one lock for all children
+/// or not, or it creates issues.
 pub fn child(path: &Path, rest: &[&str]) -> Result<()> {
     let board = Board::open(path, WAIT)?;
     match rest {
@@ -84,7 +84,7 @@ impl Place {
         })
     }
 
-    /// One with so many issues, as they would be after a long time.
+    /// Makes a board with this many issues, as it would be after a long time.
     fn with(issues: u32) -> Result<Self> {
         let place = Self::new()?;
         let mut new = NewIssue::titled("something to do");
@@ -159,7 +159,7 @@ fn creates() -> Result<Vec<Measured>> {
 
 fn next() -> Result<Measured> {
     let (large, small) = (Place::with(10_000)?, Place::with(100)?);
-    // As a command does it: the board is opened each time.
+    // The board is opened each time, as a command does it.
     let claim = |place: &Place| {
         let mut times = Vec::new();
         for _ in 0..20 {

@@ -10,17 +10,18 @@ use super::{Measured, compare, median, micros};
 
 /// The most that one call of the command may take.
 pub struct Limits {
-    /// Its time against that of util-linux.
+    /// The time of the command against that of util-linux.
     pub ratio: f64,
-    /// Page faults, those of its command included.
+    /// The page faults, those of its command included.
     pub faults: f64,
-    /// System calls of its own process.
+    /// The system calls of its own process.
     pub calls: f64,
-    /// Instructions of its own process.
+    /// The instructions of its own process.
     pub instructions: f64,
 }
 
-/// How often faults and calls are counted. On a database they vary with the length of its log.
+/// The number of times that faults and calls are counted. On a database they vary with the length
+/// of its log.
 const COUNTS: usize = 9;
 
 pub fn measure() -> Result<Vec<Measured>> {
@@ -35,7 +36,7 @@ pub fn measure() -> Result<Vec<Measured>> {
     against_flock("tenure run x -- true", &store, &limits)
 }
 
-/// The command with a store: its time against util-linux, and what it costs the machine.
+/// Measures the command with a store: its time against util-linux, and its cost for the machine.
 pub fn against_flock(what: &str, store: &str, limits: &Limits) -> Result<Vec<Measured>> {
     let tenure = build()?;
     let directory = tempfile::tempdir()?;
@@ -89,14 +90,14 @@ fn median_of(times: usize, mut count: impl FnMut() -> Result<f64>) -> Result<f64
     Ok(median(counts))
 }
 
-/// The page faults of a command and of those that it waits for.
+/// Returns the page faults of a command and of the processes that it waits for.
 fn page_faults(mut command: Command) -> Result<f64> {
     let before = faults_of_children()?;
     run(&mut command)?;
     Ok(faults_of_children()? - before)
 }
 
-/// The page faults of all children of this process that have ended.
+/// Returns the page faults of all children of this process that have ended.
 fn faults_of_children() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let after_name = stat.rsplit_once(')').map(|(_, fields)| fields);
@@ -105,7 +106,7 @@ fn faults_of_children() -> Result<f64> {
     Ok(faults.context("/proc/self/stat has no faults")?.parse()?)
 }
 
-/// The system calls of the process of a command alone.
+/// Returns the system calls of the process of a command alone.
 fn system_calls(command: Command) -> Result<f64> {
     let text = traced("strace", &["-c", "-U", "calls,name"], &command)?;
     let total = text.lines().rev().find(|line| line.ends_with("total"));
@@ -113,7 +114,7 @@ fn system_calls(command: Command) -> Result<f64> {
     Ok(total.context("strace counted nothing")?.parse()?)
 }
 
-/// The instructions of the process of a command alone.
+/// Returns the instructions of the process of a command alone.
 fn instructions(command: Command) -> Result<f64> {
     let how = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
     let text = traced("valgrind", &how, &command)?;
@@ -124,7 +125,7 @@ fn instructions(command: Command) -> Result<f64> {
     Ok(counted.trim().parse()?)
 }
 
-/// Runs a command under another program. Returns what that says of it.
+/// Runs a command under another program. Returns the report of that program.
 fn traced(program: &str, options: &[&str], command: &Command) -> Result<String> {
     let mut traced = Command::new(program);
     traced.args(options).arg(command.get_program());
@@ -140,8 +141,8 @@ fn traced(program: &str, options: &[&str], command: &Command) -> Result<String> 
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Takes out what cargo sets for the programs it starts: with it, every library is looked for in
-/// folders of the build first.
+/// Takes out the variable that cargo sets for the programs it starts: with it, every library is
+/// looked for in folders of the build first.
 fn as_in_a_shell(command: &mut Command) -> &mut Command {
     command.env_remove("LD_LIBRARY_PATH")
 }
@@ -159,7 +160,7 @@ fn run(command: &mut Command) -> Result<f64> {
     Ok(took)
 }
 
-/// Builds the command as people have it.
+/// Builds the command as users have it.
 pub fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let arguments = ["build", "--quiet", "--release", "--package", "tenure-cli"];

@@ -1,6 +1,6 @@
-//! A crowd of commands that wait for one lock: what it costs while nobody moves, what it costs
-//! others, and what a hand-over costs in it. Two thousand on the embedded store, three hundred
-//! on PostgreSQL.
+//! A crowd of commands that wait for one lock: its own cost while none of them moves, the cost for
+//! other commands, and the cost of a hand-over in it. Two thousand wait on the embedded store,
+//! three hundred on PostgreSQL.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ use tenure_testkit::postgres::{Cluster, Settings};
 use super::{Measured, command, median, micros, program};
 
 const FEW: usize = 10;
-/// What a crowd may use of a core while nobody moves.
+/// The part of a core that a crowd may use while none of it moves.
 const IDLE_CORES_MAX: f64 = 0.1;
-/// How long the idle crowd is looked at, and how long it is left alone before.
+/// The time for which the idle crowd is watched, and the time it is left alone before.
 const WATCHED: Duration = Duration::from_secs(30);
 const SETTLES: Duration = Duration::from_secs(12);
 const QUEUED_WITHIN: Duration = Duration::from_secs(180);
@@ -49,7 +49,7 @@ pub fn measure() -> Result<Vec<Measured>> {
     Ok(all)
 }
 
-/// A store, and how many wait in it.
+/// A store, and the number of commands that wait in it.
 struct Side {
     tenure: PathBuf,
     name: &'static str,
@@ -114,7 +114,7 @@ impl Side {
         command
     }
 
-    /// What a command takes, the median of many.
+    /// Returns the median time of a command, in microseconds.
     fn cost(&self, arguments: &[&str]) -> Result<f64> {
         let once = |_| {
             let begun = Instant::now();
@@ -125,7 +125,7 @@ impl Side {
         Ok(median((0..25).map(once).collect::<Result<_>>()?))
     }
 
-    /// How many `held` or `waiting` there are.
+    /// Returns the number of entries that are `held` or `waiting`.
     fn count(&self, which: &str) -> Result<usize> {
         let mut list = self.command(&["ls", "--json", "--limit", "10000", "crowd"]);
         let output = list.stdout(Stdio::piped()).output()?;
@@ -134,7 +134,7 @@ impl Side {
     }
 }
 
-/// Commands that wait for a lock, and the one that holds it. Dropped, all of them are ended.
+/// Commands that wait for a lock, and the one that holds it. Dropping this ends all of them.
 struct Crowd<'a> {
     side: &'a Side,
     holder: Child,
@@ -175,7 +175,7 @@ impl<'a> Crowd<'a> {
         Ok(crowd)
     }
 
-    /// How much of a core the crowd and its server use while nobody moves.
+    /// Returns the part of a core that the crowd and its server use while none of it moves.
     fn idle_cores(&self) -> Result<f64> {
         thread::sleep(SETTLES);
         let before = self.processor_time()?;
@@ -200,7 +200,7 @@ impl<'a> Crowd<'a> {
         Ok(Duration::from_nanos(nanos))
     }
 
-    /// Lets the lock go through the whole crowd. What each took.
+    /// Lets the lock go through the whole crowd. Returns the microseconds for each hand-over.
     fn hand_over(mut self) -> Result<f64> {
         let begun = Instant::now();
         drop(self.release.take());
@@ -218,7 +218,7 @@ impl Drop for Crowd<'_> {
     fn drop(&mut self) {
         self.release.take();
         for child in self.waiters.iter_mut().chain([&mut self.holder]) {
-            // One that has ended already cannot be killed, and is only waited for.
+            // A child that has ended already cannot be killed, and is only waited for.
             let _ = child.kill();
             let _ = child.wait();
         }

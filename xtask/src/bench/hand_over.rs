@@ -1,9 +1,9 @@
 //! Hand-over between two processes: from the release in one to the grant in the other.
 //!
-//! A holder works for a millisecond, as holders do; the scheduler puts the two where it likes.
-//! Then the same with each on a core of its own and the waiter's core still awake: the
-//! shortest hand-over there is, in which every system call after the grant shows. That
-//! figure is only told.
+//! A holder works for a millisecond, as holders do; the scheduler puts the two processes where it
+//! likes. A second figure is only told: each process has a core of its own and the waiter's core is
+//! still awake. That is the shortest hand-over there is, in which every system call after the grant
+//! shows.
 
 pub mod peer;
 
@@ -70,7 +70,7 @@ fn hand_overs(
     )
 }
 
-/// How soon the next waiter has the lock of a holder that was killed; only told.
+/// Measures how soon the next waiter has the lock of a killed holder. The figure is only told.
 fn killed_holder(path: &Path) -> Result<Measured> {
     let mut waiter = Peer::start(path, &["ours"])?;
     let mut times = Vec::new();

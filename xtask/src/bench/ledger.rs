@@ -1,4 +1,5 @@
-//! The ledger: what a durable append costs, alone and together, and what does not grow with it.
+//! The ledger: the cost of a durable append, alone and together, and the costs that do not grow
+//! with it.
 //!
 //! Everything happens on the disk this program was built on: where syncing costs nothing, a
 //! comparison of durable writes says nothing.
@@ -21,9 +22,9 @@ const EVENT: &str =
     "{\"type\":\"node_proved\",\"node_id\":\"1.2.3\",\"timestamp\":\"2024-01-15T10:30:00Z\"}";
 const TIMES: u32 = 40;
 const ROUNDS: u32 = 20;
-/// How many write at once.
+/// The number of writers at once.
 const WRITERS: u32 = 8;
-/// A file has at most 65,000 names on ext4.
+/// The number of names for one file: ext4 allows at most 65,000.
 const LINKS_MAX: u64 = 60_000;
 
 pub fn measure() -> Result<Vec<Measured>> {
@@ -33,7 +34,7 @@ pub fn measure() -> Result<Vec<Measured>> {
     Ok(all)
 }
 
-/// A child of this program: appends so many events.
+/// Runs a child of this program, which appends so many events.
 pub fn child(path: &Path, rest: &[&str]) -> Result<()> {
     let [times] = rest else {
         bail!("no role of the ledger is called {rest:?}");
@@ -64,7 +65,7 @@ impl Place {
         })
     }
 
-    /// One with so many events, which others wrote; one of ours follows.
+    /// Makes a ledger with this many events of another writer; one of ours follows.
     fn with(events: u64) -> Result<Self> {
         let place = Self::new()?;
         let event = |sequence: u64| place.path.join(format!("ledger/event-{sequence:06}.json"));
@@ -86,7 +87,7 @@ fn open(path: &Path) -> Result<Ledger> {
     Ok(Ledger::open(path, Duration::from_secs(120))?)
 }
 
-/// Microseconds for one of many times.
+/// Returns the microseconds for one of many times.
 fn time_each(times: u32, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     let started = Instant::now();
     for _ in 0..times {
@@ -113,7 +114,7 @@ fn alone() -> Result<Measured> {
     )
 }
 
-/// What any durable append must do: temporary file, sync, rename, sync of the directory.
+/// Does the steps of any durable append: temporary file, sync, rename, sync of the directory.
 fn write_durably(ledger: &Path, sequence: u64) -> Result<()> {
     let temporary = ledger.join(".event-bare.tmp");
     let mut file = File::create_new(&temporary)?;

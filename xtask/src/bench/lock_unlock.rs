@@ -42,7 +42,7 @@ pub fn measure() -> Result<Vec<Measured>> {
     Ok(vec![again, first])
 }
 
-/// The same work many times, for `strace`.
+/// Does the work of one side many times, for `strace`.
 pub fn child(path: &Path, rest: &[&str]) -> Result<()> {
     let [side, times] = rest else {
         bail!("usage: role lock-unlock PATH ours|bare TIMES");

@@ -30,13 +30,13 @@ use anyhow::{Result, bail};
 
 /// One line of the result.
 pub struct Measured {
-    /// What was measured.
+    /// The name of the figure.
     pub what: String,
-    /// Ours and the other side's, for people.
+    /// Our time and the other side's, for people.
     pub sides: String,
-    /// Ours divided by the other side's.
+    /// Our time divided by the other side's.
     pub ratio: f64,
-    /// The most it may be, or None for a figure that is only told.
+    /// The largest ratio allowed, or `None` for a figure that is only told.
     pub limit: Option<f64>,
 }
 
@@ -107,7 +107,7 @@ pub fn run(names: &[&str]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What this program does as a child of itself.
+/// Runs this program as a child of itself, in one of its roles.
 pub fn role(role: &str, path: &Path, rest: &[&str]) -> Result<ExitCode> {
     match role {
         "hand-over" => hand_over::child(path, rest)?,
@@ -122,13 +122,13 @@ pub fn role(role: &str, path: &Path, rest: &[&str]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The median; of an even number the upper one of the middle.
+/// Returns the median; of an even number of values, the upper one of the middle.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Microseconds, for medians.
+/// Returns the time in microseconds.
 pub fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }

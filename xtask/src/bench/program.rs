@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 
 /// An open store and a session in it.
 pub struct Program {
-    // Before the runtime: its end may need one.
+    // The session is dropped before the runtime, which its end may need.
     session: Session,
     keeper: Keeper,
     runtime: Runtime,
@@ -21,7 +21,7 @@ impl Program {
         let (keeper, session) = runtime.block_on(async {
             let keeper = Keeper::open_with(url, Settings::default()).await?;
             let owner = Owner::parse("bench@desk").map_err(|error| anyhow!("{error}"))?;
-            let session = keeper.session(SessionOptions::new(owner)).await?;
+            let session = keeper.session(SessionOptions::new(owner));
             anyhow::Ok((keeper, session))
         })?;
         Ok(Self {
@@ -42,7 +42,7 @@ impl Program {
         Ok(self.runtime.block_on(guard.release())?)
     }
 
-    /// Takes and releases each in turn, without leaving the runtime.
+    /// Takes and releases each lock in turn, without leaving the runtime.
     pub fn acquire_and_release_each(&self, resources: &[Resource]) -> Result<()> {
         self.runtime.block_on(async {
             let options = Options::default();
@@ -54,18 +54,19 @@ impl Program {
         })
     }
 
-    /// One page of who holds and waits.
+    /// Returns one page of holders and waiters.
     pub fn list(&self, query: &Query) -> Result<Listing> {
         Ok(self.runtime.block_on(self.keeper.list(query))?)
     }
 }
 
-/// The address of an embedded store.
+/// Returns the address of an embedded store.
 pub fn sqlite(database: &Path) -> String {
     format!("sqlite:{}", database.display())
 }
 
-/// Names spread over the whole range of those a full store holds, none of them among them.
+/// Returns names spread over the whole range of those that a full store holds; it holds none of
+/// them.
 pub fn free_names(count: u32) -> Result<Vec<Resource>> {
     let name = |number: u32| {
         let spread = u64::from(number) * 7919 % 1000;

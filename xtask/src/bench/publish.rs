@@ -95,13 +95,13 @@ impl Site {
         Ok(took)
     }
 
-    /// All ten steps, with the lock and the manifest.
+    /// Does all ten steps, with the lock and the manifest.
     fn publish(&self, source: &Path, target: &Path) -> Result<()> {
         self.runtime.block_on(async {
             let owner = Owner::parse("bench@desk").map_err(|error| anyhow!("{error}"))?;
             let session = SessionOptions::new(owner);
             let asker = session.asker();
-            let session = self.keeper.session(session).await?;
+            let session = self.keeper.session(session);
             let id = new_id();
             let publish_target = PublishTarget::new(target, &id)?;
             let name = publish_target.target().to_string_lossy().into_owned();
@@ -129,7 +129,7 @@ impl Site {
     }
 }
 
-/// The same files with the same syncs, and nothing else.
+/// Copies the files with the syncs of a publish, and does nothing else.
 fn bare_copy(source: &Path, target: &Path) -> Result<()> {
     let tmp = target.with_extension("tmp");
     fs::create_dir(&tmp)?;

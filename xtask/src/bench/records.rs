@@ -1,4 +1,4 @@
-//! Records: what a durable change costs against a bare durable update of one row, alone and in a
+//! Records: the cost of a durable change against a bare durable update of one row, alone and in a
 //! crowd.
 
 use std::io::{BufRead, BufReader};
@@ -17,11 +17,11 @@ use super::postgres::bare::Bare;
 use super::postgres::server::Server;
 use super::{Measured, compare, micros};
 
-/// Rounds are short and many: what else the disk has to do meets both sides alike, and medians
-/// leave the rest out.
+/// Rounds are short and many: other work of the disk then meets both sides alike, and medians leave
+/// the rest out.
 const TIMES: u32 = 8;
 const ROUNDS: u32 = 120;
-/// How many processes change one record at once, and how often each.
+/// The number of processes that change one record at once, and how often each does.
 const PROCESSES: u32 = 16;
 const EACH: u32 = 40;
 const TURNS: u32 = 7;
@@ -38,7 +38,7 @@ pub fn measure() -> Result<Vec<Measured>> {
     Ok(all)
 }
 
-/// A child of this program: changes one record so often, once it is told to.
+/// Runs a child of this program, which changes one record so often, once it is told to.
 pub fn child(url: &Path, rest: &[&str]) -> Result<()> {
     let [times] = rest else {
         bail!("no role of records is called {rest:?}");
@@ -88,7 +88,7 @@ impl Counter {
     }
 }
 
-/// Returns the time that a change takes, of so many.
+/// Returns the time of one change, measured over so many.
 fn timed(times: u32, work: impl FnOnce() -> Result<()>) -> Result<f64> {
     let started = Instant::now();
     work()?;
@@ -130,7 +130,7 @@ fn postgres(url: &str, database: &tenure_testkit::postgres::Database) -> Result<
     Ok(vec![alone, crowd("PostgreSQL", url, &counter)?])
 }
 
-/// 16 processes on one record against one, which makes as many changes.
+/// Measures 16 processes on one record against one process that makes as many changes.
 fn crowd(store: &str, url: &str, counter: &Counter) -> Result<Measured> {
     let times = PROCESSES * EACH;
     // Only the changes are timed: starting a process and opening a store costs as much as a hundred

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Prints how often each system call is made for one piece of work: the difference between
-/// many times and none, so that the start of the process does not count.
+/// Prints how often each system call is made for one piece of work: the difference between many
+/// times and none, so that the start of the process does not count.
 pub fn print(side: &str, role: &[&str], path: &Path, times: u32) -> Result<()> {
     let with = count(role, path, times)?;
     let without = count(role, path, 0)?;

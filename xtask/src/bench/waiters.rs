@@ -1,4 +1,4 @@
-//! Many waiters inside one process: a hand-over must not cost more because others wait, too.
+//! Many waiters inside one process: other waiters must not make a hand-over cost more.
 
 use std::sync::Barrier;
 use std::thread;
@@ -23,8 +23,8 @@ pub fn measure() -> Result<Vec<Measured>> {
     Ok(all)
 }
 
-/// The lock is held until all threads wait for it; then it goes from one to the next.
-/// Microseconds for each hand-over.
+/// Returns the microseconds for each hand-over. The lock is held until all threads wait for it;
+/// then it goes from one to the next.
 fn hand_overs(threads: u32) -> Result<f64> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("x.lock");
@@ -51,7 +51,7 @@ fn hand_overs(threads: u32) -> Result<f64> {
     })
 }
 
-/// All threads but this one sleep, so they wait in the kernel or in line.
+/// Waits until all threads but this one sleep, in the kernel or in line.
 fn wait_until_asleep(threads: u32) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(10);
     let own = rustix::thread::gettid().as_raw_nonzero().get().to_string();

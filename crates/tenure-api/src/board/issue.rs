@@ -8,7 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tenure_core::plain_name::is_plain_name;
+use tenure_core::internal::is_plain_name;
 use tenure_core::{Error, Resource, Result, Timestamp};
 
 /// The longest id, in bytes.
@@ -49,13 +49,6 @@ impl FromStr for IssueId {
     }
 }
 
-impl TryFrom<String> for IssueId {
-    type Error = Error;
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
 impl fmt::Display for IssueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -82,17 +75,6 @@ pub enum GateState {
     Passed,
     /// It failed.
     Failed,
-}
-
-impl GateState {
-    /// Returns it as text.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            GateState::Pending => "pending",
-            GateState::Passed => "passed",
-            GateState::Failed => "failed",
-        }
-    }
 }
 
 /// The kind of owner that may pass a gate.

@@ -268,7 +268,7 @@ fn summary(issue: &Issue) -> String {
         text += &format!(" on {on}");
     }
     for (gate, state) in &issue.gates {
-        text += &format!(" {gate} {}", state.as_str());
+        text += &format!(" {gate} {state}");
     }
     if let Some(claim) = &issue.claim {
         let until = (claim.expires_at.as_millis() - 1_700_000_000_000) / 1000;

@@ -4,9 +4,11 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tenure::{Error, Mode, Resource, TTL_MAX, TTL_MIN, Timestamp, clock, duration};
+use tenure::leases::{TTL_MAX, TTL_MIN};
+use tenure::{Error, Mode, Resource, Timestamp, clock, duration};
 use tenure_api::doc::Expect;
 pub use tenure_api::text::Slot;
 use tenure_api::text::{TokenOf, Wanted};
@@ -83,8 +85,18 @@ where
     OsStringValueParser::new().try_map(move |text| parse(text.as_bytes()))
 }
 
+/// Reads one of the words that JSON has for a value.
+pub fn word_of<T>(
+    words: impl IntoIterator<Item = impl Into<PossibleValue>>,
+) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(words).try_map(|word| serde_json::from_value::<T>(word.into()))
+}
+
 pub fn parse_mode() -> impl TypedValueParser<Value = Mode> {
-    PossibleValuesParser::new(Mode::ALL.map(Mode::as_str)).try_map(|text| text.parse::<Mode>())
+    word_of(Mode::ALL.map(Mode::as_str))
 }
 
 pub fn parse_wait(text: &str) -> Result<Duration, String> {

@@ -3,15 +3,16 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use tenure::{AuditPage, Resource, Timestamp};
+use tenure::audit::AuditPage;
+use tenure::{Resource, Timestamp};
 use tenure_api::leases;
 
 use crate::cli::Global;
 use crate::cli::values::{bytes, parse_audit_cursor, parse_limit, parse_resource, parse_since};
-use crate::output::{self, word};
+use crate::output::word;
 use crate::report::Failure;
 use crate::surface::Surface;
-use crate::table::{self, Table};
+use crate::table::Table;
 
 #[derive(Debug, Args)]
 pub struct Audit {
@@ -59,7 +60,7 @@ fn print_table(page: &AuditPage) -> Result<(), Failure> {
     if page.entries.is_empty() {
         word("nothing is on record");
     }
-    output::text(&table(page).text(table::width(), &["RESOURCE", "OWNER", "ACTOR", "REASON"]))?;
+    table(page).print(&["RESOURCE", "OWNER", "ACTOR", "REASON"])?;
     if let Some(next) = &page.next {
         word(&format!(
             "there is more: --after '{next}', or begin later with --since"

@@ -71,10 +71,7 @@ pub fn break_lease(global: &Global, options: Break) -> Result<ExitCode, Failure>
     }
     let reason = options.reason;
     let broken = surface.call(leases::Break { lease, reason }, &caller)?;
-    surface.answer(&broken, || {
-        let lines = broken.leases.iter().map(outcome);
-        output::text(&lines.collect::<String>())
-    })
+    surface.answer(&broken, || output::lines(broken.leases.iter().map(outcome)))
 }
 
 /// Shows everything known of the lease. It goes to standard error, where the question is.
@@ -90,12 +87,12 @@ fn show(lease: &Lease) {
 fn outcome(lease: &Lease) -> String {
     if let Some(pid) = lease.command_pid {
         let resource = &lease.resource;
-        return format!("{resource} was broken, and its command, pid {pid}, was told to end\n");
+        return format!("{resource} was broken, and its command, pid {pid}, was told to end");
     }
     let most = Duration::from_millis(BREAK_MS);
     format!(
         "{} is revoking: others are granted once its holder confirms that it stopped, \
-         at the latest at {} ({})\n",
+         at the latest at {} ({})",
         lease.resource,
         clock::now().after(most),
         duration::show(most)

@@ -11,7 +11,7 @@ use crate::cli::Global;
 use crate::exit;
 use crate::output;
 use crate::people::visible;
-use crate::report::Failure;
+use crate::report::{self, Failure};
 use crate::surface::{self, Surface};
 
 #[derive(Debug, Args)]
@@ -50,10 +50,13 @@ pub fn doctor(global: &Global, options: &Doctor) -> Result<ExitCode, Failure> {
     if options.trust {
         return trust(global);
     }
-    let diagnosis = match diagnose(global) {
+    let mut diagnosis = match diagnose(global) {
         Err(Failure::Error(error)) => of_failure(&error, surface::environment().ok().as_ref()),
         diagnosis => diagnosis?,
     };
+    for check in &mut diagnosis.checks {
+        check.remedy.iter_mut().for_each(report::render);
+    }
     match global.json {
         true => output::json(&diagnosis)?,
         false => output::text(&in_words(&diagnosis))?,
@@ -96,7 +99,7 @@ fn in_words(diagnosis: &Diagnosis) -> String {
         let word = if check.good { "ok     " } else { "PROBLEM" };
         line(format!("{word}  {}: {}", check.name, visible(&check.text)));
         if let Some(remedy) = &check.remedy {
-            line(format!("         {}", visible(remedy)));
+            line(format!("         {}", visible(&remedy.to_string())));
         }
     }
     line(match diagnosis.problems {

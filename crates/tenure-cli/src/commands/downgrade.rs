@@ -38,12 +38,11 @@ pub fn downgrade(global: &Global, options: Downgrade) -> Result<ExitCode, Failur
     };
     let downgraded = surface.call(request, &caller)?;
     surface.answer(&downgraded, || {
-        let lines = downgraded.leases.iter().map(|lease| {
+        output::lines(downgraded.leases.iter().map(|lease| {
             format!(
-                "downgraded {}: {} is held for {} again\n",
+                "downgraded {}: {} is held for {} again",
                 lease.lease, lease.resource, lease.mode
             )
-        });
-        output::text(&lines.collect::<String>())
+        }))
     })
 }

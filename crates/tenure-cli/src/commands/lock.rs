@@ -85,10 +85,8 @@ pub fn lock(global: &Global, options: Lock) -> Result<ExitCode, Failure> {
         key: options.key,
     };
     let taken = surface.call_waiting(request, &caller).map_err(failure)?;
-    let printed = surface.answer(&taken, || {
-        let ids = taken.leases.iter().map(|it| format!("{}\n", it.lease));
-        output::text(&ids.collect::<String>())
-    });
+    let ids = taken.leases.iter().map(|it| it.lease.to_string());
+    let printed = surface.answer(&taken, || output::lines(ids));
     if printed.is_err() {
         // Nobody knows of them, so nobody could release them.
         for lease in taken.leases.iter().rev() {
@@ -99,12 +97,14 @@ pub fn lock(global: &Global, options: Lock) -> Result<ExitCode, Failure> {
     printed
 }
 
-/// The only state that taking a lock conflicts with is that of its key.
+/// The only lock that taking one conflicts with is that of its key.
 fn failure(failure: Failure) -> Failure {
     match failure {
-        Failure::Error(error @ Error::Conflict { .. }) => {
-            Failure::with_remedy(error, "use another key")
-        }
+        Failure::Error(
+            error @ Error::Conflict {
+                context: Some(_), ..
+            },
+        ) => Failure::with_remedy(error, "use another key"),
         failure => failure,
     }
 }

@@ -10,6 +10,7 @@ pub mod completions;
 pub mod doc;
 pub mod doctor;
 pub mod downgrade;
+pub mod findings;
 pub mod ledger;
 pub mod lock;
 pub mod ls;

@@ -4,14 +4,15 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use tenure::{Finding, LeaseState};
+use tenure::LeaseState;
+use tenure::leases::Finding;
 use tenure_api::leases::{self, Stale};
 use tenure_api::publish::{Outcome, Recovered};
 
 use crate::cli::Global;
 use crate::output::{self, word};
 use crate::people::visible;
-use crate::report::Failure;
+use crate::report::{Failure, render};
 use crate::surface::Surface;
 
 #[derive(Debug, Args)]
@@ -38,7 +39,10 @@ pub fn recover(global: &Global, options: Recover) -> Result<ExitCode, Failure> {
     let surface = Surface::open(global)?.on_threads()?;
     let caller = surface.caller(None)?;
     let dry_run = options.dry_run;
-    let found = surface.call(leases::Recover { dry_run }, &caller)?;
+    let mut found = surface.call(leases::Recover { dry_run }, &caller)?;
+    for manifest in &mut found.manifests {
+        render(&mut manifest.reason);
+    }
     surface.answer(&found, || print(&found))
 }
 
@@ -51,18 +55,13 @@ fn print(found: &Stale) -> Result<(), Failure> {
     let directories = found.directories.iter().map(|left| {
         let what = if left.removed { "removed" } else { "kept" };
         format!(
-            "{what}: {} of manifest {}: {}\n",
+            "{what}: {} of manifest {}: {}",
             visible(&left.tmp),
             left.manifest,
             visible(&left.reason)
         )
     });
-    output::text(
-        &leases
-            .chain(manifests)
-            .chain(directories)
-            .collect::<String>(),
-    )
+    output::lines(leases.chain(manifests).chain(directories))
 }
 
 /// `committed: publish 0190… to /srv/tiles: its resource was free …`.
@@ -72,9 +71,9 @@ fn publish_in_words(found: &Recovered) -> String {
         Outcome::Aborted => "aborted",
         Outcome::Kept => "kept",
     };
-    let (manifest, reason) = (&found.manifest, visible(&found.reason));
+    let (manifest, reason) = (&found.manifest, visible(&found.reason.to_string()));
     format!(
-        "{what}: publish {} to {}: {reason}\n",
+        "{what}: publish {} to {}: {reason}",
         manifest.id,
         visible(&manifest.target)
     )
@@ -94,7 +93,7 @@ fn in_words(finding: &Finding) -> String {
         _ => String::new(),
     };
     format!(
-        "{what}: {} ({}) of {}, lease {}: {}{end}\n",
+        "{what}: {} ({}) of {}, lease {}: {}{end}",
         lease.resource,
         lease.mode,
         lease.owner,

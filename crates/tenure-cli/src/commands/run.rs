@@ -260,6 +260,6 @@ fn no_place(error: Error, slot: &Resource, capacity: u32, busy_exit: u8) -> Fail
     Failure::Adjusted {
         error,
         code,
-        remedy: Some(remedy),
+        remedy: Some(remedy.into()),
     }
 }

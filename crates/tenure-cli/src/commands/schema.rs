@@ -40,8 +40,6 @@ pub fn schema(global: &Global, options: Schema) -> Result<ExitCode, Failure> {
     let Of::Operations = options.of;
     let operations = described();
     let all = json!({ "operations": operations, "next": null });
-    output::answer(global.json, &all, || {
-        let names = operations.iter().map(|one| format!("{}\n", one.name));
-        output::text(&names.collect::<String>())
-    })
+    let names = operations.iter().map(|one| one.name.to_owned());
+    output::answer(global.json, &all, || output::lines(names))
 }

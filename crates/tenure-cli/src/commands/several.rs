@@ -37,7 +37,7 @@ struct Document<'a> {
 struct LeaseError<'a> {
     lease: &'a str,
     #[serde(flatten)]
-    error: Body<'a>,
+    error: Body,
 }
 
 impl Several {
@@ -70,8 +70,7 @@ impl Several {
                 errors: errors.collect(),
             })?;
         } else {
-            let lines = self.done.iter().map(|lease| in_words(lease) + "\n");
-            output::text(&lines.collect::<String>())?;
+            output::lines(self.done.iter().map(in_words))?;
             for (_, failure) in &self.failed {
                 Report::new(false).say(failure);
             }

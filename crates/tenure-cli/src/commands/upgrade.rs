@@ -52,12 +52,11 @@ pub fn upgrade(global: &Global, options: Upgrade) -> Result<ExitCode, Failure> {
     };
     let upgraded = surface.call_waiting(request, &caller)?;
     surface.answer(&upgraded, || {
-        let lines = upgraded.leases.iter().map(|lease| {
+        output::lines(upgraded.leases.iter().map(|lease| {
             format!(
-                "upgraded {}: {} is held for {}, with the new token {}\n",
+                "upgraded {}: {} is held for {}, with the new token {}",
                 lease.lease, lease.resource, lease.mode, lease.token
             )
-        });
-        output::text(&lines.collect::<String>())
+        }))
     })
 }

@@ -4,6 +4,7 @@ mod ask;
 mod record;
 mod text;
 
+use crate::report::in_words;
 use std::time::Duration;
 
 use tenure::{Binding, Lease, LeaseState, clock, duration};
@@ -13,12 +14,17 @@ pub use ask::{can_ask, is_confirmed};
 pub use record::{ago, record};
 pub use tenure_os::platform::host_name as this_host;
 pub use tenure_service::doctor::counted;
-pub use tenure_service::waiting::{ends, is_run_unseen};
+pub use tenure_service::waiting::is_run_unseen;
 pub use text::{columns, cut, cut_in_the_middle, visible, visible_lines, without_long_words};
 
 /// Returns how long a lease has been held.
 pub fn age(lease: &Lease) -> Duration {
     clock::now().since(lease.acquired_at)
+}
+
+/// Returns when a lease ends.
+pub fn ends(lease: &Lease) -> String {
+    in_words(&tenure_service::waiting::ends(lease))
 }
 
 /// Returns the words about a lease if [`is_run_unseen`].
@@ -75,7 +81,8 @@ fn state_in_words(lease: &Lease) -> String {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use tenure::{Asker, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
+    use tenure::store::Asker;
+    use tenure::{LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
 
     /// Returns a lease of someone else, taken 185 s ago by a process that never existed.
     pub fn lease(resource: &str) -> Lease {

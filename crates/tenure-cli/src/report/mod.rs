@@ -1,18 +1,22 @@
 //! Failures, as people and programs see them.
 
 mod busy;
+mod words;
 
 use std::io;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tenure::{Error, Lease, Resource, Timestamp};
+use tenure::{Error, Remedy};
+use tenure_api as api;
 use tenure_run::SpawnError;
 use tenure_service::agents::sandbox;
 
 use crate::exit;
 use crate::output;
 use crate::people::without_long_words;
+
+pub use words::{in_words, render, word};
 
 /// The reason why a command failed.
 #[derive(Debug)]
@@ -26,7 +30,7 @@ pub enum Failure {
         /// The exit code that the user wants for it.
         code: Option<u8>,
         /// The remedy here.
-        remedy: Option<String>,
+        remedy: Option<Remedy>,
     },
     /// The command line makes sense, but not here.
     Usage {
@@ -78,7 +82,7 @@ impl Failure {
     }
 
     /// Makes a failure with another remedy than the usual one of its error.
-    pub fn with_remedy(error: Error, remedy: impl Into<String>) -> Self {
+    pub fn with_remedy(error: Error, remedy: impl Into<Remedy>) -> Self {
         let (code, remedy) = (None, Some(remedy.into()));
         Failure::Adjusted {
             error,
@@ -105,22 +109,15 @@ impl Failure {
     }
 
     /// Returns the error as JSON shows it.
-    pub fn body(&self) -> Body<'_> {
-        let (kind, message, error, remedy) = match self {
-            Failure::Error(error) => {
-                let kind = error.class().as_str();
-                (kind, error.to_string(), Some(error), remedy_of(error))
-            }
+    pub fn body(&self) -> Body {
+        let mut body = match self {
+            Failure::Error(error) => Body::of(error, error.class().as_str(), remedy_of(error)),
             Failure::Adjusted { error, remedy, .. } => {
-                let kind = error.class().as_str();
                 let remedy = remedy.clone().unwrap_or_else(|| remedy_of(error));
-                (kind, error.to_string(), Some(error), remedy)
+                Body::of(error, error.class().as_str(), remedy)
             }
-            Failure::Usage { message, remedy } => ("usage", message.clone(), None, remedy.clone()),
-            Failure::Declined(message) => {
-                let remedy = "nothing else was done".to_owned();
-                ("declined", message.clone(), None, remedy)
-            }
+            Failure::Usage { message, remedy } => Body::new("usage", message, remedy.clone()),
+            Failure::Declined(message) => Body::new("declined", message, "nothing else was done"),
             Failure::Spawn { program, source } => {
                 let kind = match self.code() {
                     exit::COMMAND_NOT_FOUND => "command_not_found",
@@ -128,50 +125,23 @@ impl Failure {
                     _ => "other",
                 };
                 let message = format!("cannot run {program}: {source}");
-                (kind, message, None, "check the command after --".to_owned())
+                Body::new(kind, message, "check the command after --")
             }
             Failure::Command { message, .. } => {
-                let remedy = "look at what it said on standard error, and try again".to_owned();
-                ("command_failed", message.clone(), None, remedy)
+                let remedy = "look at what it said on standard error, and try again";
+                Body::new("command_failed", message, remedy)
             }
             Failure::Output(source) => {
                 let message = format!("cannot write to standard output: {source}");
-                ("other", message, None, "check where it goes".to_owned())
+                Body::new("other", message, "check where it goes")
             }
         };
-        Body {
-            kind,
-            message: without_long_words(&message).into_owned(),
-            resource: error.and_then(Error::resource),
-            holders: match error {
-                Some(Error::Claimed {
-                    resource,
-                    owner,
-                    expires_at,
-                }) => Holders::Claim([ClaimHolder {
-                    resource,
-                    owner,
-                    expires_at: *expires_at,
-                }]),
-                _ => Holders::Leases(error.map_or(&[], Error::holders)),
-            },
-            remedy,
-            sequence: match error {
-                Some(Error::SequenceMismatch {
-                    expected, actual, ..
-                }) => Some(Sequence::Mismatch {
-                    expected: *expected,
-                    actual: *actual,
-                }),
-                Some(Error::OutcomeUnknown { sequence, .. }) => Some(Sequence::Unknown {
-                    sequence: *sequence,
-                }),
-                _ => None,
-            },
-        }
+        body.message = without_long_words(&body.message).into_owned();
+        render(&mut body.remedy);
+        body
     }
 
-    fn document(&self) -> Document<'_> {
+    fn document(&self) -> Document {
         let error = self.body();
         Document { error }
     }
@@ -186,54 +156,19 @@ impl Failure {
 }
 
 /// Returns the remedy for an error: in a sandbox, how that is opened.
-pub fn remedy_of(error: &Error) -> String {
+fn remedy_of(error: &Error) -> Remedy {
     let environment = crate::surface::environment().ok();
     let in_sandbox = environment.and_then(|it| sandbox::remedy(error, &it));
     in_sandbox.unwrap_or_else(|| error.remedy())
 }
 
+/// The error in JSON. Its remedy is a text in the words of the command.
+pub type Body = api::Failure<&'static str>;
+
 /// `{"error":{…}}`.
 #[derive(Serialize)]
-struct Document<'a> {
-    error: Body<'a>,
-}
-
-/// The error in it.
-#[derive(Debug, Serialize)]
-pub struct Body<'a> {
-    kind: &'a str,
-    message: String,
-    resource: Option<&'a Resource>,
-    holders: Holders<'a>,
-    remedy: String,
-    #[serde(flatten)]
-    sequence: Option<Sequence>,
-}
-
-/// Who is in the way.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Holders<'a> {
-    Leases(&'a [Lease]),
-    Claim([ClaimHolder<'a>; 1]),
-}
-
-/// `{"resource","owner","expires_at"}`: who has claimed a node of a ledger, or an issue of a board.
-#[derive(Debug, Serialize)]
-struct ClaimHolder<'a> {
-    resource: &'a Resource,
-    owner: &'a str,
-    expires_at: Timestamp,
-}
-
-/// The place in a ledger that a failure is about.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Sequence {
-    /// The sequence that was expected, and the one that was found.
-    Mismatch { expected: u64, actual: u64 },
-    /// The number that the event has, if it is there.
-    Unknown { sequence: u64 },
+struct Document {
+    error: Body,
 }
 
 /// The form in which failures are shown, and where.

@@ -21,7 +21,7 @@ use std::thread;
 
 use rustix::process::Pid;
 use tenure::Result;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_os::cancel::Cancel;
 use tenure_os::platform::{self, Arrived, change_blocked, is_ignored, set_of};
 use tenure_run::signals::{ENDING, unavailable};

@@ -1,11 +1,11 @@
 //! A campaign: agents that race for files, while their hooks are killed.
 //!
-//! The model knows one thing: an agent whose edit was let go on has the file until it says that its
-//! turn or its session is over. Another one whose edit of it is let go on meanwhile is the failure
-//! looked for, whatever the hook says of it, and so is an edit that goes on unguarded: the store is
-//! there all the time. A hook that was killed let nothing go on.
+//! The model knows one thing: an agent whose edit was allowed has the file until it begins to end
+//! its turn or its session. If another agent's edit of the file is allowed meanwhile, that is the
+//! failure looked for, whatever the hook says of it; so is an edit that goes on unguarded, as the
+//! store is there all the time. A hook that was killed allows nothing.
 
-// All of it is test code, helpers included.
+// The whole crate is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../agents/campaign.rs"]
@@ -32,10 +32,10 @@ use crate::world::{code, text};
 const AGENTS: u64 = 4;
 const FILES: u64 = 3;
 
-/// What is known of the files, and what was seen.
+/// The holders of the files, and counts of what happened.
 #[derive(Default)]
 struct Model {
-    /// Who has a file: an agent whose edit was let go on and who has not begun to give it back.
+    /// The agent that has each file: its edit was allowed, and it has not begun to give it back.
     has: HashMap<u64, u64>,
     granted: usize,
     denied: usize,
@@ -43,16 +43,16 @@ struct Model {
     wrong: Vec<String>,
 }
 
-/// What became of a hook.
+/// The result of a hook.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// The tool goes on; with what was told.
+    /// The tool goes on, with this message.
     GoesOn(String),
     Denied,
     Killed,
 }
 
-/// What all agents share.
+/// State that all agents share.
 struct Race<'a> {
     place: &'a Place,
     pace: Pace,
@@ -65,7 +65,7 @@ impl Race<'_> {
     }
 }
 
-/// Sends an event. `kills` kills its hook, unless that is faster.
+/// Sends an event. With `kills`, its hook is killed unless it ends first.
 fn send(race: &Race, agent: u64, event: &str, more: Value, kills: Option<&mut Chance>) -> Outcome {
     let mut body = race.place.body(&session(agent), event, more);
     body["transcript_path"] = Value::Null;
@@ -89,7 +89,7 @@ fn edit(race: &Race, agent: u64, file: u64, kills: Option<&mut Chance>) -> Outco
     send(race, agent, "PreToolUse", input, kills)
 }
 
-/// One agent, until the end of the campaign.
+/// Plays one agent until the end of the campaign.
 fn play(race: &Race, agent: u64, mut chance: Chance, end: Instant) {
     let mut again = None;
     while Instant::now() < end {
@@ -106,11 +106,11 @@ fn play(race: &Race, agent: u64, mut chance: Chance, end: Instant) {
                 is_killed.then_some(&mut kills),
             );
         } else {
-            // Whose hook was killed mostly tries again.
+            // An agent whose hook was killed mostly tries again.
             let file = again.take().unwrap_or(chance.below(FILES));
             let is_killed = chance.below(3) == 0;
             let kills = is_killed.then_some(&mut kills);
-            // Up to four calls of one agent at once.
+            // An agent makes up to four calls at once.
             let others = match chance.below(3) {
                 0 => 1 + chance.below(3),
                 _ => 0,
@@ -138,7 +138,7 @@ impl Model {
             Outcome::Denied => self.denied += 1,
             Outcome::GoesOn(told) => {
                 self.granted += 1;
-                // Its store is there, and nothing is late.
+                // The store is there and nothing is late, so there is nothing to tell.
                 if !told.is_empty() {
                     self.wrong.push(format!(
                         "agent {agent} edits file {file} and is told: {told}"
@@ -179,7 +179,7 @@ fn campaign(name: &str, scene: &Scene) {
         assert_eq!(model.wrong, Vec::<String>::new());
         assert!(granted > 0 && denied > 0 && killed > 0, "nothing was done");
     }
-    // At the end of its session an agent gives all back, whatever was killed before.
+    // An agent gives all files back at the end of its session, even those of killed hooks.
     let goes_on = || Outcome::GoesOn(String::new());
     for agent in 0..AGENTS {
         let ended = send(&race, agent, "SessionEnd", json!({}), None);

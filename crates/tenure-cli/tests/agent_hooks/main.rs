@@ -1,10 +1,10 @@
 //! A campaign: hooks of several agents beside watchers, while both are killed, against a model.
 //!
 //! The model knows what it sent: every prompt has a text of its own. An event whose hook ended was
-//! acknowledged, and counts once; one whose hook was killed counts once or not at all. Judged are
-//! the records, read without our own code.
+//! acknowledged, and counts once; an event whose hook was killed counts once or not at all. The
+//! judge reads the records without our own code.
 
-// All of it is test code, helpers included.
+// The whole crate is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../agents/campaign.rs"]
@@ -29,18 +29,18 @@ use crate::world::{code, until};
 
 const AGENTS: u64 = 4;
 
-/// What one agent sent.
+/// The events that one agent sent.
 #[derive(Default)]
 struct Sent {
     prompts: Vec<String>,
-    /// Those whose hook was killed.
+    /// The prompts whose hook was killed.
     unsure: Vec<String>,
     words: Vec<String>,
     events: usize,
     killed: usize,
 }
 
-/// An agent, and what it needs to send.
+/// An agent, and the means to send its events.
 struct Player<'a> {
     place: &'a Place,
     pace: &'a Pace,
@@ -49,11 +49,11 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Sends an event, and returns true if it was acknowledged. `kills` kills its hook, unless that
-    /// is faster.
+    /// Sends an event, and returns true if it was acknowledged. With `kills`, its hook is killed
+    /// unless it ends first.
     fn send(&mut self, event: &str, more: Value, kills: Option<&mut Chance>) -> bool {
         let mut body = self.place.body(&session(self.agent), event, more);
-        // Without a transcript, all that is known comes from the hooks.
+        // Without a transcript, everything that is known comes from the hooks.
         body["transcript_path"] = Value::Null;
         let mut command = self.place.world.tenure();
         let hook = self.place.begin(&body.to_string(), &mut command);
@@ -67,7 +67,7 @@ impl Player<'_> {
         true
     }
 
-    /// Sends events until the end of the campaign. The session is over then, which is acknowledged.
+    /// Sends events until the end of the campaign, and then an acknowledged end of the session.
     fn play(mut self, mut chance: Chance, end: Instant) -> Sent {
         let tool = json!({"tool_name": "Bash", "tool_input": {"command": "ls"}});
         for number in 0.. {
@@ -99,7 +99,7 @@ impl Player<'_> {
     }
 }
 
-/// How often each text is in the records of a kind.
+/// Counts each text in the records of a kind.
 fn counted(scene: &Scene, kind: &str) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     for record in scene.records(kind).values() {
@@ -138,7 +138,7 @@ fn campaign(name: &str, scene: &Scene) {
             .collect();
     });
     drop(watchers);
-    // What waited in the spool comes first.
+    // The events in the spool are processed first.
     until("nothing is left to do", || {
         let cycle = place.watch();
         cycle["spooled"] == 0 && cycle["skipped"] == 0 && cycle["stopped"] == 0

@@ -1,11 +1,11 @@
-//! Every program, from nothing to nothing.
+//! Install and uninstall for every program, from nothing to nothing.
 
 use serde_json::Value;
 
 use crate::project::{PROGRAMS, Project};
 use crate::world::{code, text};
 
-/// The command of the hook for an event, whatever the shape of the file.
+/// Returns the command of the hook for an event, and the hook, whatever the form of the file.
 fn command_of(settings: &str, event: &str) -> (String, Value) {
     let settings: Value = serde_json::from_str(settings).unwrap();
     let entry = settings["hooks"][event][0].clone();

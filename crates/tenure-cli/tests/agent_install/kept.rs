@@ -1,4 +1,4 @@
-//! Files that are there, broken, linked, or of others.
+//! Files that exist already, are broken, are links, or belong to others.
 
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
@@ -27,7 +27,7 @@ fn every_byte_of_other_hooks_is_kept_and_uninstall_restores_the_file() {
             let toml = project.read("tenure.toml");
             project.answer(&["install", "--write", program]);
             let new = project.read(file);
-            // What was there is there in its order, with more between.
+            // The old content is there in its order, with additions in between.
             let mut rest = new.chars();
             assert!(old.chars().all(|c| rest.any(|other| other == c)), "{new}");
             let value: Value = serde_json::from_str(&new).unwrap();
@@ -221,7 +221,7 @@ fn what_a_killed_install_leaves_is_removed_by_the_next_install_and_by_uninstall(
         &["install", "--write", "claude"][..],
         &["uninstall", "claude"],
     ];
-    // The file that it is killed at, and the call that puts it in place.
+    // Each kill comes at a file, at the call that puts it in place.
     for (rename, directory) in [("renameat2", ".claude"), ("rename", "")] {
         for finish in finishes {
             let project = Project::new();

@@ -1,14 +1,14 @@
-//! `tenure agent install` and `uninstall`: what they change, and what they leave.
+//! `tenure agent install` and `uninstall`: the files they change, and the files they leave.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `commands` | every program, from nothing to nothing |
-//! | `kept` | files that are there, broken, linked, or of others |
+//! | `commands` | install and uninstall for every program, from nothing to nothing |
+//! | `kept` | files that exist already, are broken, are links, or belong to others |
 //! | `place` | worktrees, `tenure.toml`, and directories without git |
-//! | `really_run` | what doctor says of hooks that do not run |
+//! | `really_run` | the findings of doctor about hooks that do not run |
 //! | `project` | a git repository and its files |
 
-// All of it is test code, helpers included.
+// The whole crate is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
 mod commands;

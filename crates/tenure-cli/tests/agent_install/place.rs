@@ -5,7 +5,7 @@ use std::fs;
 use crate::project::Project;
 use crate::world::{code, json, text};
 
-/// The store that is used in a directory.
+/// Returns the store that is used in a directory.
 fn store_in(project: &Project, directory: &str) -> String {
     let output = project
         .tenure(directory)
@@ -13,7 +13,7 @@ fn store_in(project: &Project, directory: &str) -> String {
         .output()
         .unwrap();
     let diagnosis = json(&output.stdout);
-    // A linked worktree that has the hooks not yet is told of.
+    // Only the check of hooks may fail: it tells of a linked worktree that lacks the hooks.
     let checks = diagnosis["checks"].as_array().unwrap();
     let mut others = checks.iter().filter(|check| check["name"] != "hooks");
     assert!(others.all(|check| check["ok"] == true), "{diagnosis}");
@@ -24,7 +24,7 @@ fn store_in(project: &Project, directory: &str) -> String {
 fn after_install_all_worktrees_use_one_store_outside_of_git() {
     let project = Project::new();
     project.link_worktree();
-    // From the linked worktree, too, it is the main one that is changed.
+    // A command in the linked worktree changes the main one, too.
     let mut command = project.tenure("linked");
     command.args(["agent", "install", "--write", "codex"]);
     assert_eq!(code(&command.output().unwrap()), 0);
@@ -35,7 +35,7 @@ fn after_install_all_worktrees_use_one_store_outside_of_git() {
     let expected = format!("sqlite:{}", expected.display());
     assert!(store.starts_with(&expected), "{store}");
     assert_eq!(store_in(&project, "linked"), store);
-    // A lock taken in one is seen in the other, and a command under run finds the same store.
+    // A lock taken in one worktree is seen in the other, and a command under run finds that store.
     let inner = "cd ../linked && env -u TENURE_LEASES \"$TENURE\" run --no-wait x -- true";
     let again =
         "cd ../linked && env -u TENURE_STORE -u TENURE_LEASES \"$TENURE\" run --no-wait x -- true";

@@ -60,7 +60,7 @@ impl Project {
         fs::write(path, text).unwrap();
     }
 
-    /// `tenure` in a directory below, with itself in its PATH and nothing said of the store.
+    /// Returns `tenure` in a directory below, with itself in its PATH and no store given.
     pub fn tenure(&self, directory: &str) -> Command {
         let mut command = self.world.tenure();
         command
@@ -73,13 +73,13 @@ impl Project {
         command
     }
 
-    /// `tenure agent ARGUMENTS` in the repository.
+    /// Runs `tenure agent ARGUMENTS` in the repository.
     pub fn agent(&self, arguments: &[&str]) -> Output {
         let mut command = self.tenure("repo");
         command.arg("agent").args(arguments).output().unwrap()
     }
 
-    /// The same with `--json`, which must succeed.
+    /// Runs `tenure agent ARGUMENTS --json`, which must succeed.
     #[track_caller]
     pub fn answer(&self, arguments: &[&str]) -> Value {
         let output = self.agent(&[arguments, &["--json"]].concat());
@@ -92,7 +92,7 @@ impl Project {
     }
 }
 
-/// A PATH in which `tenure` is found.
+/// Returns a PATH in which `tenure` is found.
 pub fn with_tenure() -> OsString {
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_tenure"));
     let mut paths = vec![binary.parent().unwrap().to_owned()];

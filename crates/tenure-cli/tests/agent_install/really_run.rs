@@ -1,4 +1,4 @@
-//! What `tenure doctor` says of hooks: whether they really run.
+//! The findings of `tenure doctor` about hooks: whether they really run.
 
 use std::fs;
 use std::process::{Child, Command};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::project::{PROGRAMS, Project, with_tenure};
 use crate::world::json as parse;
 
-/// What doctor says of the hooks of a program in a directory, and whether all is well with them.
+/// Returns whether the hooks of a program are well, and what doctor says of them.
 #[track_caller]
 fn told(project: &Project, directory: &str, program: &str) -> (bool, String) {
     told_by(project.tenure(directory), program)
@@ -95,7 +95,7 @@ fn hooks_that_are_missing_or_turned_off_are_a_problem() {
         );
         fs::remove_file(other).unwrap();
     }
-    // Guards that refuse what they cannot decide need it in the settings.
+    // The files of the program need an addition if guards refuse what they cannot decide.
     let settings = project
         .read("tenure.toml")
         .replace("[guard]\n", "[guard]\nwhen_unsure = \"deny\"\n");
@@ -119,7 +119,7 @@ fn a_linked_worktree_without_the_settings_has_no_hooks() {
     );
 }
 
-/// A process that has the name of a program, until it is dropped.
+/// A process with the name of a program, which is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -142,7 +142,7 @@ fn tenure_is_looked_for_with_the_path_that_the_program_has() {
         !ok && said.contains("not in the PATH of this command"),
         "{said}"
     );
-    // A process of the program that runs has another PATH than this command.
+    // The program runs in a process whose PATH differs from that of this command.
     let program = project.world.path("gemini");
     fs::copy("/bin/sleep", &program).unwrap();
     let start = |path: &std::ffi::OsStr| {
@@ -197,7 +197,7 @@ fn hooks_that_codex_does_not_trust_are_a_problem() {
         ("PermissionRequest", "permission_request"),
     ] {
         let hook = &installed["hooks"][event][0]["hooks"][0];
-        // Codex gives the end of a session three seconds at most.
+        // Codex allows at most three seconds for the end of a session.
         let timeout = if event == "SessionEnd" {
             3
         } else {

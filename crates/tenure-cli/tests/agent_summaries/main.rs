@@ -1,10 +1,10 @@
 //! A campaign: summaries, while their watchers are killed, stopped and cut off.
 //!
-//! The command checks for itself that no other call for its turn is alive, and counts. Judged are
-//! these files of its own, and the records of turns: never two at once, three at most, and in the
-//! end every turn has its summary, or had its calls.
+//! The command itself checks that no other call for its turn is alive, and counts the calls. The
+//! judge reads the files of the command and the records of turns: never two calls at once, three at
+//! most, and in the end every turn has its summary, or had its calls.
 
-// All of it is test code, helpers included.
+// The whole crate is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../agents/campaign.rs"]
@@ -32,7 +32,7 @@ const AGENTS: u64 = 6;
 const WATCHERS: usize = 3;
 const CALLS_MAX: usize = 3;
 
-/// Notes each call beside those that are alive, takes some time, and fails every sixth time.
+/// Notes each overlap with a call that is alive, takes some time, and fails every sixth time.
 const SCRIPT: &str = r#"turn=$(cat); mkdir -p calls; f=calls/$turn
 for old in $(cat "$f" 2>/dev/null); do
     case $(sed -n 's/^State:.\(.\).*/\1/p' /proc/$old/status 2>/dev/null) in
@@ -59,7 +59,7 @@ fn calls(place: &Place) -> HashMap<String, usize> {
     files.map(count).collect()
 }
 
-/// What an agent answers becomes a turn that is to be summarised.
+/// Makes a turn that is to be summarised.
 fn answer(place: &Place, agent: u64, number: u64) {
     let session = session(agent);
     place.hook(
@@ -70,7 +70,7 @@ fn answer(place: &Place, agent: u64, number: u64) {
     let words = format!("turn-{agent}-{number}");
     let words = json!({"last_assistant_message": words, "transcript_path": null});
     place.hook(&session, "Stop", words);
-    // The stop takes effect at once, with the turn.
+    // The end of the session makes the stop take effect at once, and so makes the turn.
     place.hook(&session, "SessionEnd", json!({"transcript_path": null}));
 }
 
@@ -103,7 +103,7 @@ fn campaign(name: &str, scene: &Scene, proxy: Option<&Proxy>) {
                 kills += 1;
             }
             7 => {
-                // For longer than a call takes, and shorter than it may.
+                // A stop may last longer than a call takes, but not as long as a call may take.
                 let pid = watchers[chance.below(WATCHERS as u64) as usize].0.id();
                 signal(pid, libc::SIGSTOP);
                 std::thread::sleep(Duration::from_millis(chance.below(1500)));
@@ -129,7 +129,7 @@ fn campaign(name: &str, scene: &Scene, proxy: Option<&Proxy>) {
                 || is_given_up(scene, id)
         })
     };
-    // A call of a killed watcher counts for seven seconds on PostgreSQL, and a turn may have three
+    // On PostgreSQL a call of a killed watcher counts for seven seconds, and a turn may have three
     // of them.
     let is_in_time = holds_within(Duration::from_secs(300), is_done);
     assert!(
@@ -144,7 +144,8 @@ fn campaign(name: &str, scene: &Scene, proxy: Option<&Proxy>) {
     assert!(made > 0 && kills > 0, "the campaign did nothing");
 }
 
-/// A call can be counted that was never made, as its watcher was killed before it.
+/// Tells whether a turn has used up its calls. One of them may never have been made, as its watcher
+/// was killed before it.
 fn is_given_up(scene: &Scene, turn: &str) -> bool {
     let calls = scene.records("agent_summary");
     calls

@@ -1,5 +1,5 @@
-//! What the campaigns with agents share: chance that can be repeated, and the records as they are
-//! in the store.
+//! Shared parts of the campaigns with agents: random choices that a seed repeats, and the records
+//! as they are in the store.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -27,13 +27,13 @@ impl Chance {
         (mixed ^ (mixed >> 31)) % limit
     }
 
-    /// Returns chance of its own for a thread.
+    /// Makes random numbers of its own for a thread.
     pub fn fork(&mut self) -> Self {
         Self(self.below(u64::MAX))
     }
 }
 
-/// Begins a campaign: its chance, whose seed is told, and its end.
+/// Begins a campaign, and reports its seed. Returns its random numbers and its end.
 pub fn begin(name: &str) -> (Chance, Instant) {
     let seed = std::env::var("TENURE_TEST_CAMPAIGN_SEED").ok();
     let seed = seed.map_or_else(
@@ -46,21 +46,21 @@ pub fn begin(name: &str) -> (Chance, Instant) {
     (Chance(seed), tenure_testkit::campaign_end())
 }
 
-/// How long hooks take, so that a kill comes while one is at work, on a busy machine, too.
+/// The time that hooks take. It lets a kill come while a hook is at work, on a busy machine too.
 #[derive(Default)]
 pub struct Pace {
     average_ms: AtomicU64,
 }
 
 impl Pace {
-    /// Ends a hook: after a random part of the time that others took, if it is to be killed. One
-    /// that was faster has ended by itself.
+    /// Ends a hook. If it is to be killed, that happens after a random part of the average time; a
+    /// hook that was faster has ended by itself.
     pub fn end(&self, mut hook: Child, kills: Option<&mut Chance>) -> Output {
         let begun = Instant::now();
         let average_ms = self.average_ms.load(Ordering::Relaxed).max(20);
         let is_killed = kills.is_some();
         if let Some(chance) = kills {
-            // Mostly near its end, where most is under way.
+            // Most kills come near the end of a hook, where most is under way.
             let early = average_ms * chance.below(3) / 4;
             let time = early + chance.below(average_ms * 3 / 4);
             thread::sleep(Duration::from_millis(time));
@@ -98,7 +98,7 @@ impl Scene {
         }
     }
 
-    /// Returns the bodies of the records of a kind by their ids, read without our own code.
+    /// Returns the bodies of a kind's records by their ids, read without our own code.
     pub fn records(&self, kind: &str) -> HashMap<String, Value> {
         let rows = match &self.database {
             Some(database) => database.psql(&format!(
@@ -139,7 +139,7 @@ impl Drop for Killed {
     }
 }
 
-/// Starts a watcher whose words go to a file.
+/// Starts a watcher whose output goes to a file.
 pub fn watcher(place: &Place) -> Killed {
     let log = || {
         let mut file = std::fs::OpenOptions::new();
@@ -153,7 +153,7 @@ pub fn watcher(place: &Place) -> Killed {
     Killed(watcher.stdout(log()).stderr(log()).spawn().unwrap())
 }
 
-/// The session of an agent.
+/// Returns the id of an agent's session.
 pub fn session(number: u64) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }

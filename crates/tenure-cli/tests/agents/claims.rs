@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::place::{ONE, ONE_OWNER, Place};
 use crate::world::code;
 
-/// What ends when: the first `expires_at` of a listing.
+/// Returns the first `expires_at` of a list.
 fn ends(listing: &Value, list: &str) -> String {
     listing[list][0]["expires_at"]
         .as_str()
@@ -80,7 +80,7 @@ fn claims_on_the_board_and_in_ledgers_live_while_their_agent_lives() {
     let issue = || place.world.json(["board", "show", "i1"])["issues"][0]["claim"].clone();
     let node = || place.world.json(["ledger", "claims", &ledger]);
     let (first_issue, first_node) = (issue()["expires_at"].clone(), ends(&node(), "claims"));
-    // A tenth of their time after they were claimed they get their full time again.
+    // Once a tenth of their time is over, an event renews them for their full time.
     crate::world::until("both have more time", || {
         place.hook(ONE, "Notification", json!({}));
         issue()["expires_at"].as_str() > first_issue.as_str()

@@ -22,7 +22,7 @@ fn on_server() -> (Place, Database) {
     (guarded(World::at(&database.url())), database)
 }
 
-/// Does something with guards on a store of each kind.
+/// Runs the test with guards on a store of each kind.
 fn on_both(act: impl Fn(&Place)) {
     act(&guarded(World::new()));
     let (place, _database) = on_server();
@@ -37,7 +37,7 @@ fn lease(place: &Place) -> Value {
     place.world.json(["ls", "file:"])["held"][0].clone()
 }
 
-/// In how many seconds the one lease on a file is over.
+/// Returns the seconds until the one lease on a file is over.
 fn seconds_left(place: &Place) -> i64 {
     let expires = lease(place)["expires_at"].as_str().unwrap().to_owned();
     let expires: tenure::Timestamp = expires.parse().unwrap();
@@ -49,7 +49,7 @@ fn seconds_left(place: &Place) -> i64 {
 fn what_a_killed_hook_left_in_its_hand_is_taken_over_by_the_next_hook_of_its_agent() {
     let (place, database) = on_server();
     assert_eq!(place.edit(ONE, "a.rs"), "");
-    // The row as a hook leaves it that is killed before it binds what it took.
+    // The row looks as after a hook that was killed before it bound its lease.
     let in_hand = "UPDATE tenure.dal_locks SET process = 'killed', ttl_ms = 30000, \
                    lease_expires = clock_timestamp() + interval '30 s'";
     database.psql(in_hand);
@@ -59,7 +59,7 @@ fn what_a_killed_hook_left_in_its_hand_is_taken_over_by_the_next_hook_of_its_age
     assert_ne!(lease(&place)["lease"], before["lease"]);
     assert_eq!(lease(&place)["token"], before["token"]);
     assert_ne!(place.edit(OTHER, "a.rs"), "");
-    // Whatever the killed one does by the id that it knows is too late.
+    // The killed hook is too late with everything it does by the id it knows.
     let old = before["lease"].as_str().unwrap();
     assert_eq!(code(&place.world.call(["release", old])), 77);
     assert_ne!(place.edit(OTHER, "a.rs"), "");
@@ -115,7 +115,7 @@ fn while_a_person_decides_the_file_is_held_and_an_edit_that_lost_it_is_told() {
         assert!(seconds_left(place) > 3000, "a person takes their time");
         assert_eq!(hook(ONE, "PostToolUse"), Value::Null);
         assert!(seconds_left(place) <= 600, "ten minutes after the edit");
-        // It is over before the person has decided, and another edits the file.
+        // The lease is over before the person has decided, and another agent edits the file.
         assert_eq!(hook(ONE, "PreToolUse"), Value::Null);
         let id = lease(place)["lease"].as_str().unwrap().to_owned();
         assert_eq!(code(&place.world.call(["release", &id])), 0);

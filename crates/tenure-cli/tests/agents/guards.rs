@@ -67,7 +67,7 @@ fn a_heavy_command_is_seen_however_it_is_written_and_a_line_that_cannot_be_read_
         of("command -v cargo; cmds=(cargo test); echo ${cargo} test"),
         ""
     );
-    // Two slots, each around what needs it, can be held at once.
+    // Two slots, each around the commands that need it, can be held at once.
     let both = of("bash -c 'npm test; cargo test'");
     let runs = "tenure run --slot build:2 -- tenure run --slot js:1 -- bash -c";
     assert!(both.contains(runs), "{both}");
@@ -136,11 +136,11 @@ fn a_file_that_another_agent_edits_is_denied_with_who_since_when_and_what_to_do(
     let held = place.world.json(["ls", "file:"]);
     let held = held["held"].as_array().unwrap();
     assert_eq!(held.len(), 2);
-    // Through a link it is the same file.
+    // The link leads to the file that is held.
     std::os::unix::fs::symlink("a.rs", place.path("link.rs")).unwrap();
     std::fs::write(place.path("a.rs"), "").unwrap();
     assert!(place.edit(OTHER, "link.rs").contains("a.rs"));
-    // The session ends, and the file is free.
+    // The end of the session frees the file.
     place.hook(ONE, "SessionEnd", json!({}));
     assert_eq!(place.edit(OTHER, "a.rs"), "");
 }
@@ -157,7 +157,7 @@ fn a_file_is_given_back_at_the_end_of_the_turn_where_that_is_set() {
 #[test]
 fn the_file_of_an_agent_that_was_killed_is_free_when_its_time_is_over_or_a_person_breaks_it() {
     let place = Place::with(GUARDS);
-    // The agent is never heard of again; its lease has its ten minutes.
+    // No event of the agent follows; its lease keeps its ten minutes.
     assert_eq!(place.edit(ONE, "a.rs"), "");
     let held = place.world.json(["ls", "file:"]);
     let lease = held["held"][0].clone();
@@ -293,7 +293,7 @@ fn whatever_tool_edits_a_file_it_is_guarded_and_a_look_is_not() {
     let look = json!({"command": "view", "path": path});
     assert_eq!(of("str_replace_based_edit_tool", look.clone()), "");
     assert_eq!(of("str_replace_editor", look), "");
-    // Where the event has no directory, that of the hook counts.
+    // If the event has no directory, that of the hook counts.
     let input = json!({"file_path": "d/a.rs", "content": "x"});
     let mut body = place.body(
         OTHER,

@@ -48,7 +48,7 @@ fn the_hooks_of_a_session_tell_what_its_agent_does() {
         (&agent["state"], &agent["reason"]),
         (&json!("done"), &json!("exit"))
     );
-    // Only those at work are listed by default.
+    // Only agents at work are listed by default.
     assert_eq!(place.world.json(["agent", "ls"])["agents"], json!([]));
 }
 
@@ -82,7 +82,7 @@ fn of_first_events_at_once_one_makes_the_agent_and_all_are_counted() {
         let output = hook.wait_with_output().unwrap();
         assert_eq!(code(&output), 0, "{output:?}");
     }
-    // What was too late for its second waits in the spool.
+    // An event whose hook ran out of time waits in the spool.
     place.watch();
     let agents = place.agents();
     assert_eq!(agents.len(), 1, "{agents:?}");
@@ -170,7 +170,7 @@ fn an_event_waits_while_the_agents_lock_is_held_and_comes_first_afterwards() {
     assert_eq!(code(&output), 0);
     let told = text(&output.stderr);
     assert!(told.contains("the event waits"), "{told}");
-    // For this user alone.
+    // Only this user may read the spool.
     let file = std::fs::metadata(spool_file(&place)).unwrap();
     assert_eq!(file.permissions().mode() & 0o777, 0o600);
     assert_eq!(place.agent(ONE)["commands"], 0);
@@ -184,7 +184,7 @@ fn an_event_waits_while_the_agents_lock_is_held_and_comes_first_afterwards() {
         (&agent["commands"], &agent["task"]),
         (&json!(2), &json!("second"))
     );
-    // Each is processed once.
+    // Each event is processed once.
     place.hook(ONE, "Notification", json!({}));
     assert_eq!(place.watch()["spooled"], 0);
     assert_eq!(place.agent(ONE)["turns"], 2);
@@ -243,7 +243,7 @@ fn a_stop_takes_effect_two_seconds_later_unless_the_session_ends_first() {
         (&agent["state"], &agent["turns"], &agent["is_command_open"]),
         (&json!("idle"), &json!(2), &json!(false))
     );
-    // In the other order: the stop came first, and the end finds the command complete.
+    // In the other order the stop comes first, and the end finds the command complete.
     place.hook(ONE, "SessionEnd", json!({}));
     assert_eq!(place.agent(ONE)["turns"], 2);
     assert_eq!(place.agent(OTHER), ended);
@@ -269,7 +269,7 @@ fn the_project_chooses_the_store_and_the_guards_not_the_directory_of_an_event() 
     assert!(denied.contains(ONE_OWNER), "{denied}");
     send(ONE, "SessionEnd", elsewhere.path());
     assert_eq!(send(OTHER, "PreToolUse", elsewhere.path()), "");
-    // A hook that is started outside of any project goes by its event.
+    // A hook that is started outside of any project takes the project from its event.
     let input = json!({"tool_name": "Edit", "tool_input": {"file_path": place.path("a.rs")}});
     let body = place.body(ONE, "PreToolUse", input).to_string();
     let mut command = place.world.tenure();
@@ -305,7 +305,7 @@ fn a_start_that_waited_in_the_spool_does_not_use_up_what_the_agent_is_told() {
 
 #[test]
 fn an_event_that_was_committed_without_its_hook_knowing_is_not_processed_twice() {
-    // More come in between than the agent remembers: its turn is known by the event.
+    // If more events follow than the agent remembers, the event is known by the turn it made.
     for between in [0, 20] {
         let place = Place::new();
         place.hook(ONE, "UserPromptSubmit", json!({"prompt": "once"}));
@@ -320,7 +320,7 @@ fn an_event_that_was_committed_without_its_hook_knowing_is_not_processed_twice()
         place.send(&body.to_string());
         held.end();
         place.settings("");
-        // The hook that was cut off left its event under the id that is committed.
+        // A hook that was cut off left its event under the id that is committed.
         let file = spool_file(&place);
         let line = std::fs::read_to_string(&file).unwrap();
         let mut line: Value = serde_json::from_str(line.trim()).unwrap();
@@ -336,7 +336,7 @@ fn an_event_that_was_committed_without_its_hook_knowing_is_not_processed_twice()
     }
 }
 
-/// The only file of the spool.
+/// Returns the only file of the spool.
 pub fn spool_file(place: &Place) -> std::path::PathBuf {
     let spool = std::fs::read_dir(place.path("home/.local/state/tenure/spool")).unwrap();
     let store = spool.flatten().next().unwrap().path();
@@ -344,7 +344,7 @@ pub fn spool_file(place: &Place) -> std::path::PathBuf {
     files.next().unwrap().path()
 }
 
-/// The lock of the first agent, held by another program.
+/// A program that holds the lock of the first agent.
 pub struct Held {
     child: std::process::Child,
 }
@@ -386,7 +386,7 @@ fn a_hook_does_not_wait_longer_than_it_may_while_another_program_writes_to_the_d
     let mut writer = python.stdout(std::process::Stdio::piped()).spawn().unwrap();
     let mut said = std::io::BufReader::new(writer.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut said, &mut String::new()).unwrap();
-    // The first event of an agent, and one of an agent that is known.
+    // The one event is the first of its agent, the other that of a known agent.
     for session in [ONE, OTHER] {
         let began = std::time::Instant::now();
         let body = place.body(session, "UserPromptSubmit", json!({"prompt": "go"}));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::place::{GUARDS, ONE, OTHER, Place, reason};
 use crate::world::text;
 
-/// The body of an edit of a file, as text, with a field more.
+/// Returns the body of an edit, as text, with another field in front.
 fn edit(place: &Place, more: &str) -> String {
     let input = json!({"tool_name": "Write", "tool_input": {"file_path": place.path("a.rs")}});
     let body = place.body(OTHER, "PreToolUse", input).to_string();
@@ -59,7 +59,7 @@ fn of_a_body_that_was_cut_what_is_there_decides_and_the_rest_is_told() {
     let told = text(&output.stderr);
     assert!(told.contains("cannot be read whole"), "{told}");
     assert!(reason(&place.answer(&output)).contains("a.rs"));
-    // What is cut off before its session is nobody's.
+    // A body that is cut off before its session belongs to no agent.
     let output = place.send("{\"hook_event_name\":\"PreToolUse\",\"tool_na");
     let told = text(&output.stderr);
     assert!(

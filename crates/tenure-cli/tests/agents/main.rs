@@ -4,22 +4,22 @@
 //! |---|---|
 //! | `hooks` | events at once, in crowds, malformed, while the store is away |
 //! | `input` | bodies that are no proper JSON, and long ones |
-//! | `programs` | what each program really sends, and the form it is answered in |
+//! | `programs` | the events that each program really sends, and the form of its answer |
 //! | `guards` | heavy commands, and files that two agents edit |
 //! | `edits` | the edit guard under kills and races, breaks and permissions |
-//! | `own_leases` | agents that would end what they did not take |
+//! | `own_leases` | agents that try to end leases of others |
 //! | `claims` | leases and claims that live while their agent lives |
 //! | `workers` | the watcher: stops, agents that are gone, transcripts, tmux |
 //! | `trouble` | stores that cannot be written |
-//! | `turns` | turns that hooks and transcripts both tell of |
-//! | `spool` | events that waited, and what follows from them |
+//! | `turns` | turns that both hooks and transcripts report |
+//! | `spool` | events that waited, and their effects |
 //! | `undecided` | hooks without a store, without time, without an event that can be read |
-//! | `summaries` | turns that two would summarise |
+//! | `summaries` | turns that two watchers would summarise |
 //! | `replaced` | lines of the shell beside what a guard asks to run instead, under bash |
 //! | `server` | PostgreSQL, with psql as the other program |
 //! | `place` | a repository with agents |
 
-// All of it is test code, helpers included.
+// The whole crate is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
 mod claims;

@@ -1,4 +1,4 @@
-//! Leases of others: an agent that may not break them may not end them otherwise.
+//! Leases of others: an agent that may not break them may not end them in another way.
 
 use std::process::{Command, Output};
 
@@ -8,7 +8,7 @@ use tenure_testkit::postgres::Cluster;
 use crate::place::{GUARDS, ONE, ONE_OWNER, OTHER, Place, reason};
 use crate::world::{World, code, json as parse, text, until};
 
-/// The command as the shell of an agent of Claude Code calls it.
+/// Returns the command as the shell of a Claude Code agent calls it.
 fn under(world: &World, session: &str) -> Command {
     let mut command = world.tenure();
     command.env("CLAUDECODE", "1");
@@ -20,7 +20,7 @@ fn call(world: &World, session: &str, arguments: &[&str]) -> Output {
     under(world, session).args(arguments).output().unwrap()
 }
 
-/// Does something with a store of each kind that keeps leases of their own.
+/// Runs the test with a store of each kind that keeps leases of their own.
 fn on_both(act: impl Fn(&World)) {
     act(&World::new());
     let database = Cluster::shared().database();
@@ -31,7 +31,7 @@ fn held(world: &World, resource: &str) -> Value {
     world.json(["ls", resource])["held"][0].clone()
 }
 
-/// The record of a resource, oldest first.
+/// Returns the audit of a resource, oldest entry first.
 fn audit(world: &World, resource: &str) -> Vec<Value> {
     let audit = world.json(["audit", "--resource", resource]);
     audit["entries"].as_array().unwrap().clone()
@@ -55,7 +55,7 @@ fn an_agent_changes_no_lease_that_it_did_not_take_whatever_owner_it_names() {
         let by_name = call(world, ONE, &["release", "prod", "--owner", "ana"]);
         assert_eq!(code(&by_name), 77, "{by_name:?}");
         assert_eq!(held(world, "prod"), before, "nothing has changed");
-        // An upgraded one is not given back.
+        // The agent cannot downgrade the lease once it is upgraded, either.
         assert_eq!(code(&world.call(["upgrade", &id])), 0);
         assert_eq!(code(&call(world, ONE, &["downgrade", &id])), 77);
     });
@@ -74,7 +74,7 @@ fn a_key_gives_an_agent_no_lease_that_it_did_not_take() {
         let before = held(world, "k");
         assert_eq!(code(&again(ONE)), 77);
         assert_eq!(held(world, "k"), before, "it got no new time");
-        // Whoever took it gets it again.
+        // The owner who took the lease gets it again under the key.
         assert_eq!(world.lock(lock), id);
     });
 }
@@ -90,7 +90,7 @@ fn the_audit_names_the_agent_whatever_owner_it_names_and_the_owner_whose_it_was(
             (&lease["owner"], &lease["agent"]),
             (&json!("ana"), &json!(ONE_OWNER))
         );
-        // Another agent may not, and it may itself.
+        // Another agent may not change it, but its own agent may.
         assert_eq!(code(&call(world, OTHER, &["release", &id])), 77);
         for act in ["renew", "upgrade", "downgrade", "release"] {
             let done = call(world, ONE, &[act, &id, "--owner", "ana"]);
@@ -106,7 +106,7 @@ fn the_audit_names_the_agent_whatever_owner_it_names_and_the_owner_whose_it_was(
                 "{entry}"
             );
         }
-        // A person may end any lease whose id is known, and the audit says who it was.
+        // A person may end any lease whose id is known, and the audit tells who ended it.
         let id = world.lock(["prod", "--owner", "bo"]);
         assert_eq!(code(&world.call(["release", &id])), 0);
         let entry = audit(world, "prod").pop().unwrap();
@@ -159,7 +159,7 @@ fn a_denial_that_names_the_lease_of_an_edit_does_not_help_to_end_it() {
             assert_eq!(code(&refused), 77, "{refused:?}");
         }
         assert_ne!(place.edit(OTHER, "a.rs"), "", "it is held still");
-        // Its own agent may.
+        // The agent that took it may end it.
         let released = call(&place.world, ONE, &["release", id]);
         assert_eq!(code(&released), 0, "{released:?}");
         assert_eq!(place.edit(OTHER, "a.rs"), "");

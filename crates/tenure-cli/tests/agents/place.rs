@@ -13,12 +13,12 @@ pub struct Place {
     pub world: World,
 }
 
-/// A session id whose owner ends with its last twelve characters.
+/// A session id; its owner's name ends with the last twelve characters.
 pub const ONE: &str = "0b2f6c1e-0000-4000-8000-aaaaaaaaaaaa";
 pub const OTHER: &str = "0b2f6c1e-0000-4000-8000-bbbbbbbbbbbb";
 pub const ONE_OWNER: &str = "agent:claude-aaaaaaaaaaaa";
 
-/// Guards that are on.
+/// Settings that turn the guards on.
 pub const GUARDS: &str =
     "[guard]\nedits = true\n[guard.commands]\n\"cargo test\" = \"slot build\"\n[slot]\nbuild = 2\n";
 
@@ -43,8 +43,8 @@ impl Place {
         place
     }
 
-    /// Sets `tenure.toml`. A hook waits for longer than it does by default, so that a slow machine
-    /// changes nothing.
+    /// Writes `tenure.toml` with these settings. Hooks wait for longer than by default, so that a
+    /// slow machine changes nothing.
     pub fn settings(&self, settings: &str) {
         let wait = "hook_wait = \"30s\"\n";
         let settings = match settings.contains("[agents]") {
@@ -63,7 +63,7 @@ impl Place {
         self.world.path(name)
     }
 
-    /// The body of an event of Claude Code.
+    /// Returns the body of an event of Claude Code.
     pub fn body(&self, session: &str, name: &str, more: Value) -> Value {
         let mut body = json!({
             "session_id": session,
@@ -77,7 +77,7 @@ impl Place {
         body
     }
 
-    /// Sends an event; it must be taken without a word.
+    /// Sends an event, which must cause no message, and returns the answer.
     #[track_caller]
     pub fn hook(&self, session: &str, name: &str, more: Value) -> Value {
         let output = self.send(&self.body(session, name, more).to_string());
@@ -85,7 +85,7 @@ impl Place {
         self.answer(&output)
     }
 
-    /// What a hook answered, or null.
+    /// Returns the answer of a hook, or null.
     #[track_caller]
     pub fn answer(&self, output: &Output) -> Value {
         assert_eq!(code(output), 0, "{output:?}");
@@ -95,7 +95,7 @@ impl Place {
         }
     }
 
-    /// Sends a body to the hook, to its end.
+    /// Sends a body to the hook, and waits for its end.
     pub fn send(&self, body: &str) -> Output {
         self.begin(body, &mut self.world.tenure())
             .wait_with_output()
@@ -118,12 +118,12 @@ impl Place {
             .spawn()
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // A hook that reads no further closes the pipe.
+        // A hook that stops reading closes the pipe.
         let _ = stdin.write_all(body.as_bytes());
         child
     }
 
-    /// An edit of a file by a session: the reason it is denied for, or empty.
+    /// Asks to edit a file in a session. Returns the reason of the denial, or nothing.
     #[track_caller]
     pub fn edit(&self, session: &str, file: &str) -> String {
         let input = json!({"tool_name": "Edit", "tool_input": {"file_path": self.path(file)}});
@@ -148,7 +148,7 @@ impl Place {
     }
 }
 
-/// The reason of a denial, or empty.
+/// Returns the reason of a denial, or nothing.
 pub fn reason(answer: &Value) -> String {
     let output = &answer["hookSpecificOutput"];
     match output["permissionDecision"].as_str() {

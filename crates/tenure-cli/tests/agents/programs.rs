@@ -1,11 +1,11 @@
-//! What each program really sends, and the form it is answered in.
+//! The events that each program really sends, and the form of its answer.
 
 use serde_json::{Value, json};
 
 use crate::place::{GUARDS, ONE, Place};
 use crate::world::text;
 
-/// Sends bodies as a program does; the answer to the last.
+/// Sends bodies as a program does, and returns the answer to the last.
 fn send(place: &Place, bodies: &[Value]) -> Value {
     let mut answer = Value::Null;
     for body in bodies {
@@ -58,7 +58,7 @@ fn codex() {
             json!({"session_id": ONE, "turn_id": "t1", "model": "gpt", "cwd": place.path(""), "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "cargo test"}}),
         ],
     );
-    // It refuses an answer with fields it does not know.
+    // Codex refuses an answer with fields it does not know.
     let output = answer["hookSpecificOutput"].as_object().unwrap();
     let names: Vec<&String> = output.keys().collect();
     assert_eq!(
@@ -94,7 +94,7 @@ fn gemini() {
         (&agent["program"], &agent["commands"]),
         (&json!("gemini"), &json!(1))
     );
-    // Its paths may be relative.
+    // Gemini may send relative paths.
     let write = json!({"session_id": ONE, "cwd": place.path(""), "hook_event_name": "BeforeTool", "timestamp": "x", "tool_name": "write_file", "tool_input": {"file_path": "a.rs"}});
     assert_eq!(send(&place, &[write]), Value::Null);
     let held = place.world.json(["ls", "file:"]);

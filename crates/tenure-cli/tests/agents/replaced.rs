@@ -1,10 +1,10 @@
-//! Lines of the shell beside what a guard asks to run instead, under a real bash.
+//! Shell lines, and the lines that a guard asks to run instead, under a real bash.
 //!
 //! A generator writes lines and counts the heavy commands in them. The programs are scripts that
-//! print what they were given and note it if they run heavily without their slot; `tenure` is one
-//! that notes the slot and runs the command. So the checker knows nothing of how the guard reads a
-//! line: what it replaces must print and return the same, and run nothing heavy without its slot;
-//! what it leaves alone must have nothing heavy in it.
+//! print their arguments, and make a note if they run heavily without their slot; the script
+//! `tenure` notes the slot and runs the command. So the checker knows nothing of how the guard
+//! reads a line. A line that the guard replaces must print and return the same as before, and run
+//! nothing heavy without its slot; a line that it leaves alone must contain nothing heavy.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -65,7 +65,7 @@ impl Bench {
         Self { directory }
     }
 
-    /// Runs a line in a fresh directory. Returns its result, and what ran without its slot.
+    /// Runs a line in a fresh directory. Returns its result, and the programs without their slot.
     fn run(&self, line: &str) -> (Output, String) {
         let work = tempfile::tempdir_in(self.directory.path()).unwrap();
         let bare = work.path().join("bare");
@@ -89,7 +89,7 @@ struct Lines {
     random: u64,
     /// The number of heavy commands in the line.
     heavy: u32,
-    /// The number of names that were given: of files, functions, here-documents.
+    /// The number of names given so far: of files, functions, here-documents.
     names: u32,
     /// True inside of `$(…)`, where bash 5.2 itself reads here-documents and `time (` wrongly.
     has_no_documents: bool,
@@ -118,7 +118,7 @@ impl Lines {
         self.list(depth)
     }
 
-    /// Commands one after the other. A here-document ends a line.
+    /// Returns several commands in a row. A here-document ends a line.
     fn list(&mut self, depth: u32) -> String {
         let mut list = String::new();
         for _ in 0..=self.below(2) {
@@ -130,7 +130,7 @@ impl Lines {
         list
     }
 
-    /// A list inside of a substitution.
+    /// Returns a list for the inside of a substitution.
     fn substituted(&mut self, depth: u32) -> String {
         let before = std::mem::replace(&mut self.has_no_documents, true);
         let list = self.closed(depth);
@@ -138,7 +138,7 @@ impl Lines {
         list
     }
 
-    /// A list that a word of the grammar may follow.
+    /// Returns a list that a keyword of the shell may follow.
     fn closed(&mut self, depth: u32) -> String {
         let list = self.list(depth);
         match list.ends_with('\n') {
@@ -297,7 +297,7 @@ impl Lines {
                 "$B/cargo test $((1<<2))",
             ])
             .to_owned();
-        // After these tenure is looked up in the path that is set.
+        // After an assignment of `PATH`, these would look for tenure in the new path.
         let is_path_lost = assigned.starts_with("PATH");
         for _ in 0..self.below(3) {
             let name = self.name();
@@ -320,7 +320,7 @@ impl Lines {
                 12 => format!("env -S 'env A=4' {command}"),
                 _ => format!("/usr/bin/timeout --signal=TERM 60 {command}"),
             };
-            // What is before the pipe is a command of its own.
+            // The part before the pipe is a command of its own.
             if command.contains('|') {
                 break;
             }

@@ -30,7 +30,7 @@ fn a_hook_takes_the_advisory_lock_of_its_agent_and_psql_meets_it() {
     );
     assert_eq!(place.agent(ONE)["commands"], 0);
     place.settings("");
-    // Another agent is not held up.
+    // The hook of another agent is not held up.
     place.hook(OTHER, "UserPromptSubmit", json!({"prompt": "go"}));
     assert_eq!(place.agent(OTHER)["commands"], 1);
     let cycle = place.watch();
@@ -42,7 +42,7 @@ fn a_hook_takes_the_advisory_lock_of_its_agent_and_psql_meets_it() {
         (&agent["commands"], &agent["task"]),
         (&json!(2), &json!("second"))
     );
-    // The lock is given back.
+    // The hook has given the lock back.
     assert_eq!(psql.run("SELECT pg_try_advisory_lock(1, 1)"), "t");
 }
 
@@ -55,7 +55,7 @@ fn agents_are_read_without_a_lock_while_a_hook_has_theirs() {
     let database = cluster.database();
     let place = Place::of(World::at(&database.url()));
     place.hook(ONE, "SessionStart", json!({}));
-    // The locks that commands asked for, those that gave up at once, too.
+    // Counts the advisory locks that our commands asked for, even if they gave up at once.
     let asked = || {
         let log = cluster.log();
         let ours = log.split("\ntenure").skip(1);
@@ -95,7 +95,7 @@ fn two_hooks_of_one_agent_at_once_are_processed_one_after_the_other() {
         place.begin(&body.to_string(), &mut place.world.tenure())
     };
     let hooks = [begin("a"), begin("b")];
-    // The locks (1, 1) that hooks have, and those that they wait for.
+    // Counts the locks (1, 1) that hooks hold, and those that they wait for.
     let locks = || {
         let hooks =
             "pid IN (SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'tenure%')";
@@ -108,8 +108,8 @@ fn two_hooks_of_one_agent_at_once_are_processed_one_after_the_other() {
     };
     until("both wait for the lock", || locks() == "0|2");
     assert_eq!(place.agent(ONE)["commands"], 0, "neither has begun");
-    // The first to have the lock is kept in the middle of its change: the second waits for the lock
-    // meanwhile.
+    // The hook that gets the lock first is stopped in the middle of its change; the second waits
+    // for the lock meanwhile.
     writer.run("BEGIN");
     writer.run(
         "SELECT count(*) FROM (SELECT FROM tenure.records WHERE kind = 'agent' FOR UPDATE) AS r",
@@ -244,7 +244,7 @@ fn a_prompt_that_postgresql_has_no_text_for_breaks_no_view() {
     assert_eq!(database.psql("SELECT text FROM tenure.turns"), "a\u{fffd}b");
 }
 
-/// The connections and round trips of what is done.
+/// Returns the connections and round trips of an act.
 fn asked(proxy: &Proxy, act: impl FnOnce()) -> (usize, usize) {
     let answered = proxy.answered();
     let before = (answered.connections(), answered.round_trips());
@@ -265,7 +265,7 @@ fn a_hook_has_two_connections_and_at_most_twice_the_round_trips_of_a_run() {
         let more = json!({"prompt": "go", "tool_name": "Read", "tool_input": {"file_path": "a"}});
         place.hook(ONE, name, more);
     };
-    // The first of each makes tables and records.
+    // The first calls make tables and records.
     run();
     hook("SessionStart");
     let (_, of_run) = asked(&proxy, run);
@@ -288,7 +288,7 @@ fn a_hook_has_two_connections_and_at_most_twice_the_round_trips_of_a_run() {
     ] {
         check(name, asked(&proxy, || hook(name)), 2 * of_run);
     }
-    // An edit is looked up, taken and bound besides. The next one renews it.
+    // A guarded edit also looks up, takes and binds a lease. The next one renews it.
     place.settings("[guard]\nedits = true\n");
     for name in ["a guarded edit", "the next edit of the file"] {
         check(name, asked(&proxy, edit), 5 * of_run / 2);

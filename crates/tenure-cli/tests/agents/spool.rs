@@ -1,4 +1,4 @@
-//! Events that waited: what follows from them, and how long a hook works on them.
+//! Events that waited: their effects, and the time that a hook spends on them.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::world::{text, until};
 
 const UNTIL_TURN: &str = "[guard]\nedits = true\nedits_until = \"turn\"\n";
 
-/// Lets hooks wait for so long.
+/// Sets the time that hooks wait.
 fn hook_wait(place: &Place, settings: &str, wait: &str) {
     let settings = format!("{settings}[agents]\nhook_wait = \"{wait}\"\n");
     std::fs::write(place.path("tenure.toml"), settings).unwrap();
@@ -38,7 +38,7 @@ fn a_stop_that_waited_releases_the_files_of_its_turn_and_none_of_the_next() {
         hook_wait(&place, UNTIL_TURN, "500ms");
         send_late(&place, "Stop", json!({}));
         send_late(&place, "UserPromptSubmit", json!({"prompt": "next"}));
-        // Its guard takes the file, although the event has to wait.
+        // The guard of the event takes the file, although the event itself has to wait.
         send_late(&place, "PreToolUse", edit("b.rs"));
         held.end();
         place.settings(UNTIL_TURN);
@@ -92,7 +92,7 @@ fn a_hook_that_finds_many_events_waiting_leaves_to_the_next_what_it_has_no_time_
         (1..WAITING as u64).contains(&first),
         "{first} were processed"
     );
-    // The next hooks go on where it stopped, in the order in which the events came.
+    // The next hooks go on where this one stopped, in the order of the events.
     let mut done = first;
     until("all are processed", || {
         place.send(&place.body(ONE, "Notification", json!({})).to_string());

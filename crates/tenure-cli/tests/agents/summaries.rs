@@ -1,4 +1,4 @@
-//! Summaries of turns: never two calls for one turn at once, and three at most.
+//! Summaries of turns: never two calls for a turn at once, and three calls at most.
 
 use std::process::Child;
 
@@ -8,7 +8,7 @@ use tenure_testkit::postgres::{Cluster, Database, Proxy};
 use crate::place::{ONE, OTHER, Place};
 use crate::world::{World, code, is_alive, signal, text, until, until_exists};
 
-/// Settings with a command that counts its calls.
+/// Returns settings with a command that counts its calls.
 fn settings(place: &Place, script: &str) -> String {
     let calls = place.path("calls");
     let script = format!("echo call >> '{}'; {script}", calls.display());
@@ -22,7 +22,7 @@ fn calls(place: &Place) -> usize {
         .count()
 }
 
-/// An agent whose turn is over, with the words it ended with.
+/// Makes an agent whose turn is over, with its last words.
 fn answered(place: &Place) {
     place.hook(ONE, "UserPromptSubmit", json!({"prompt": "go"}));
     place.hook(
@@ -38,7 +38,7 @@ fn trust(place: &Place) {
     assert_eq!(code(&output), 0, "{output:?}");
 }
 
-/// A repository on each store that keeps records; the database lives as long as its place.
+/// Makes a repository on each store that keeps records; the database lives as long as its place.
 fn places() -> [(Place, Option<Database>); 2] {
     let database = Cluster::shared().database();
     let server = Place::of(World::at(&database.url()));
@@ -63,7 +63,7 @@ fn a_turn_is_summarised_once_after_a_person_trusts_the_command() {
         assert_eq!(place.watch()["summaries"], 1);
         assert_eq!(place.watch()["summaries"], 0);
         assert_eq!(calls(&place), 1);
-        // A file that changed is not the one that was trusted.
+        // A command that has changed is not the one that was trusted.
         place.settings(&settings(&place, "echo other"));
         let output = place.world.call(["agent", "watch", "--once"]);
         assert!(
@@ -203,7 +203,8 @@ fn a_watcher_is_interrupted_while_a_summary_is_made_and_takes_the_command_along(
     until("the command is gone", || !is_alive(pid));
 }
 
-/// A script that notes its process, and those before it that are alive, and then waits for a gate.
+/// Returns a script that notes its process id and those of earlier calls that are alive, and then
+/// waits for a gate.
 fn noting(place: &Place) -> String {
     let script = "for old in $(cat pids 2>/dev/null); do \
         case $(sed -n 's/^State:.\\(.\\).*/\\1/p' /proc/$old/status 2>/dev/null) in \
@@ -212,13 +213,13 @@ fn noting(place: &Place) -> String {
     format!("cd '{}'; {script}", place.path("").display())
 }
 
-/// The processes that were called.
+/// Returns the process ids of all calls.
 fn pids(place: &Place) -> Vec<u32> {
     let pids = std::fs::read_to_string(place.path("pids")).unwrap_or_default();
     pids.lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// A watcher, killed when it is dropped. What it did is in the file `did`.
+/// A watcher that is killed when it is dropped. Its output is in the file `did`.
 struct Watcher(Child);
 
 fn watcher(place: &Place) -> Watcher {
@@ -236,7 +237,7 @@ impl Drop for Watcher {
     }
 }
 
-/// Whether the turn of the agent is left without a summary for good.
+/// Tells whether the agent's turn is left without a summary for good.
 fn is_given_up(place: &Place) -> bool {
     place.watch();
     place.watch()["summaries"] == 0

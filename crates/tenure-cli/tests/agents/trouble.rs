@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::place::{GUARDS, ONE, OTHER, Place, reason};
 use crate::world::{code, text};
 
-/// The hook, after a script in a mount namespace of its own.
+/// Returns a hook that follows a script in a mount namespace of its own.
 fn inside(place: &Place, script: &str) -> Command {
     let mut command = Command::new("unshare");
     place.world.prepare(&mut command);
@@ -89,7 +89,7 @@ fn where_slots_cannot_be_written_a_denial_names_the_directory_to_allow_and_how()
         }
         assert!(!denied.contains("tenure run"), "{denied}");
     }
-    // The rest of a machine where all can be written.
+    // On the rest of the machine the directory can be written.
     let input = json!({"tool_name": "Bash", "tool_input": {"command": "cargo test"}});
     let denied = reason(&place.hook(ONE, "PreToolUse", input));
     assert!(

@@ -1,4 +1,4 @@
-//! Turns: what hooks and transcripts tell of is kept once, whichever comes first.
+//! Turns: each is kept once, whether hooks or transcripts report it first.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -12,7 +12,7 @@ use tenure_testkit::postgres::{Cluster, Database};
 use crate::place::{ONE, Place};
 use crate::world::{World, code, signal, text, until};
 
-/// A repository on each store that keeps records.
+/// Makes a repository on each store that keeps records.
 fn places() -> [Turns; 2] {
     let database = Cluster::shared().database();
     let server = Place::of(World::at(&database.url()));
@@ -34,7 +34,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// The turns as the view for people has them, by number: speaker and text.
+    /// Returns the turns of the view for people, as speaker and text, by number.
     fn kept(&self) -> Vec<String> {
         const ALL: &str = "|| ': ' || replace(text, '\n', '~') FROM";
         let rows = match &self.database {
@@ -65,7 +65,7 @@ impl Turns {
         self.place.hook(ONE, "Stop", more);
     }
 
-    /// Watches until nothing new comes out of it.
+    /// Watches until it finds nothing new.
     fn settle(&self) {
         until("the stop is due", || {
             self.place.watch();
@@ -135,7 +135,7 @@ fn a_prompt_whose_hook_has_a_newline_more_than_the_transcript_is_one_turn() {
         turns.write(&[said("u1", "first")]);
         turns.settle();
         turns.prompt("second\n");
-        // A program may send context along with the prompt, as a text of its own.
+        // A program may send context along with the prompt, as a separate text.
         let blocks =
             json!([{"type": "text", "text": "<opened a.rs>"}, {"type": "text", "text": "third"}]);
         let with_context = json!({"type": "user", "uuid": "u3", "message": {"content": blocks}});
@@ -174,8 +174,8 @@ fn without_a_transcript_the_hooks_alone_make_turns() {
     }
 }
 
-/// Two watchers that never rest, hooks, and a transcript that is written before, after and between
-/// them.
+/// Two watchers run without rest beside hooks and a transcript, which is written before, after and
+/// between them.
 #[test]
 fn two_watchers_and_hooks_at_once_keep_every_turn_once() {
     let Turns { place, database } = places().into_iter().nth(1).unwrap();
@@ -190,7 +190,7 @@ fn two_watchers_and_hooks_at_once_keep_every_turn_once() {
     let end = tenure_testkit::campaign_end();
     let mut number = 0;
     while Instant::now() < end || number < 3 {
-        // Every few turns a session begins, whose first turns its hooks make.
+        // Every few turns a new session begins, whose first turns come from its hooks.
         let session = format!("00000000-0000-4000-8000-{:012}", number / 4);
         let transcript = place.path(&format!("{session}.jsonl"));
         let send = |name: &str, more: Value| {

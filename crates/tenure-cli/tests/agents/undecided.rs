@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::place::{GUARDS, ONE, Place, reason};
 use crate::world::{code, holds_within, text};
 
-/// What each program is answered whose tool is refused: the fields of the decision and of the
-/// reason.
+/// The fields of the decision and of the reason, in the answer that each program gets if its tool
+/// is refused.
 const FORMS: [(&str, &str, &str); 5] = [
     (
         "claude",
@@ -30,8 +30,7 @@ const FORMS: [(&str, &str, &str); 5] = [
     ("cursor", "/permission", "/agent_message"),
 ];
 
-/// A repository where guards refuse what they cannot decide, and hooks wait as long as they do by
-/// default.
+/// Makes a repository where guards refuse what they cannot decide, with the default wait of hooks.
 fn strict() -> Place {
     let place = Place::new();
     let guards = GUARDS.replace("[guard]\n", "[guard]\nwhen_unsure = \"deny\"\n");
@@ -39,7 +38,7 @@ fn strict() -> Place {
     place
 }
 
-/// A hook whose store is away.
+/// Returns a hook whose store cannot be reached.
 fn away(place: &Place) -> Command {
     let mut command = place.world.tenure();
     command.env("TENURE_STORE", "postgres://nobody@127.0.0.1:1/x");
@@ -55,7 +54,7 @@ fn edit(place: &Place) -> String {
     tool(place, "Edit", json!({"file_path": place.path("a.rs")}))
 }
 
-/// Waits for the end of a hook whose standard input this test may keep open.
+/// Waits for the end of a hook, even while the test keeps its standard input open.
 #[track_caller]
 fn ended_within(mut hook: Child, limit: Duration) -> Output {
     let ended = holds_within(limit, || hook.try_wait().unwrap().is_some());
@@ -137,7 +136,7 @@ fn without_its_store_an_edit_is_refused_in_the_form_of_each_program_where_that_i
             began.elapsed()
         );
     }
-    // What no guard has to decide on goes on.
+    // A tool that no guard has to decide on goes on.
     for body in [
         tool(&place, "Read", json!({"file_path": place.path("a.rs")})),
         tool(&place, "Bash", json!({"command": "ls"})),
@@ -183,7 +182,7 @@ fn an_edit_whose_guard_has_no_time_is_refused_where_that_is_set() {
     assert_eq!(place.edit(ONE, "a.rs"), "");
 }
 
-/// Another program that writes to the database, until it is dropped.
+/// A program that writes to the database until it is dropped.
 struct Writer(Child);
 
 fn other_writer(place: &Place) -> Writer {
@@ -226,7 +225,7 @@ fn an_event_that_cannot_be_read_is_refused_in_the_form_of_each_program_where_tha
             let why = answer.pointer(why).and_then(Value::as_str).unwrap();
             assert!(why.contains("bad hook event"), "{program}: {why}");
         }
-        // Another event has no tool that could be refused.
+        // An event of another kind has no tool that could be refused.
         let body = r#"{"hook_event_name": "SessionEnd", "session_id"#;
         let mut command = place.world.tenure();
         let hook = place.begin_with(body, &mut command, &["--program", program]);

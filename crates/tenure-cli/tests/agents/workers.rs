@@ -18,7 +18,7 @@ fn an_agent_that_was_not_seen_for_long_is_called_gone_and_its_next_event_lifts_t
     let agent = place.agent(ONE);
     assert_eq!(agent["state"], "gone");
     assert!(agent["reason"].as_str().unwrap().contains("not seen for"));
-    // No lease ends by that.
+    // The lease of an agent that is gone lasts on.
     assert_eq!(agent["holds"], json!(["name:deploy"]));
     assert_eq!(place.watch()["gone"], 0, "once");
     place.hook(

@@ -3,8 +3,8 @@
 use crate::place::Place;
 use crate::process::Child;
 
-/// How often an agent takes an issue and gives it back: 10,000 times in all where the long
-/// campaigns run.
+/// Returns how often an agent takes an issue and gives it back: 10,000 times among all agents where
+/// the long campaigns run.
 fn rounds() -> usize {
     match std::env::var_os("TENURE_TEST_EVERY_CALL") {
         Some(_) => 10_000,
@@ -27,7 +27,7 @@ fn of_many_agents_that_race_for_the_next_issue_never_two_have_one_and_none_is_lo
     for mut child in children {
         let answer = child.answer();
         let (released, done) = answer.split_once(' ').unwrap();
-        // Others may have done everything before it had its rounds.
+        // Other agents may have done everything before this one had all its rounds.
         given_back += released.parse::<usize>().unwrap();
         all += done.parse::<usize>().unwrap();
         child.finish();

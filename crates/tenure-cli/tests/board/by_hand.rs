@@ -9,7 +9,8 @@ use serde_json::json;
 use crate::place::{Place, judge};
 use crate::world::{code, text};
 
-/// Every change of it is refused with 65 and names its file, and the others are usable.
+/// Asserts that every use of the issue is refused with 65 and names its file, and that the other
+/// issues are usable.
 fn assert_broken(place: &Place, id: &str, problem: &str) {
     let file = format!("issues/{id}.json");
     for arguments in [
@@ -101,7 +102,7 @@ fn a_broken_index_is_named() {
     for arguments in [&["ls"][..], &["add", "x"], &["delete", "a"]] {
         assert!(place.refused(65, arguments).contains("index.json"));
     }
-    // An issue can be read and changed without it.
+    // An issue can be read and changed without the index.
     place.done(&["note", "a", "x"]);
 }
 
@@ -137,7 +138,8 @@ fn a_board_of_jit_is_listed_and_its_issues_refuse_changes() {
         );
     }
     assert_eq!(fs::read_to_string(&path).unwrap(), issue.to_string());
-    // Its list would not show what is added here, and its programs could not read a gate of ours.
+    // The list of that program would not show an issue added here, and its code could not read a
+    // gate of ours.
     for arguments in [&["add", "Our issue"][..], &["gate", "define", "review"]] {
         let said = place.refused(65, arguments);
         assert!(said.contains("would not show what is added here"), "{said}");
@@ -154,7 +156,7 @@ fn a_board_of_jit_is_listed_and_its_issues_refuse_changes() {
     assert_eq!(events["events"][0]["event"], event);
     assert_eq!(events["events"].as_array().unwrap().len(), 1);
     assert!(root.join(".index.lock").exists());
-    // One without issues is known by its schema.
+    // A board of that program without issues is recognised by its schema.
     let index = json!({"schema_version": 2, "all_ids": [], "deleted_ids": []});
     fs::write(root.join("index.json"), index.to_string()).unwrap();
     place.refused(65, &["add", "Our issue"]);
@@ -285,7 +287,7 @@ fn a_pending_change_that_is_broken_is_named_with_what_is_lost_without_it() {
         "{said}"
     );
     assert!(!said.contains("put back"), "{said}");
-    // One that the power cut short was told to nobody.
+    // A change that the power cut short was acknowledged to no caller.
     for torn in ["", "{\"boot_id\":\"0b2f", "\0\0\0\0"] {
         fs::write(place.path(".pending").join(name), torn).unwrap();
         place.done(&["ls"]);
@@ -293,7 +295,7 @@ fn a_pending_change_that_is_broken_is_named_with_what_is_lost_without_it() {
     }
 }
 
-/// Before its commit, so that nobody has to finish what this user cannot.
+/// The refusal comes before the commit: no other process has to finish what this user cannot.
 #[test]
 fn a_change_of_an_issue_that_belongs_to_another_user_is_refused_and_keeps_nobody_from_the_rest() {
     let place = Place::new();

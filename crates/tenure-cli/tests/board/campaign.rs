@@ -1,16 +1,17 @@
-//! Random operations of several processes that are killed and stopped, and a checker of its own.
+//! Random operations of several processes that are killed and stopped, and an independent checker.
 //!
-//! Each process writes down in a file of its own what it is about to do and what came of it: what
-//! it has no answer for may have happened or not. What all of them wrote is compared with the board
-//! that they leave, without a look at how the product decides:
+//! Each process writes down in a file of its own what it is about to do, and the result. An
+//! operation without a result may have happened or not. The checker compares all these files with
+//! the board in the end, without a look at how the product decides:
 //!
-//! - A change that was acknowledged is there, and so is its one event; one without an answer is
-//!   there once at most.
-//! - Two claims of one issue were never sure at the same time: a claim is from its answer on, until
-//!   its owner asks to end it, or until its time after it was asked for is over.
+//! - A change that was acknowledged is there, and so is its one event. A change without an answer
+//!   is there once at most.
+//! - Two claims of one issue never surely stood at the same time: a claim surely stands from its
+//!   answer on until its owner asks to end it, or until its time, counted from the question, is
+//!   over.
 //! - Tokens of an issue go up, an id that was deleted never comes back, dependencies form no
 //!   circle.
-//! - What killed processes left is found and removed.
+//! - Leftovers of killed processes are found and removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -31,12 +32,12 @@ use crate::process::Child;
 
 const WORKERS: usize = 4;
 const IDS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
-/// How long claims last: some run out while their owner stands still.
+/// The time of a claim: some claims run out while their owner stands still.
 const TTL: Duration = Duration::from_secs(1);
-/// A round ends after so long, and the board is looked at.
+/// The board is checked each time this much time has passed.
 const ROUND: Duration = Duration::from_secs(3);
 
-/// Numbers that look random and are the same for the same seed.
+/// Numbers that look random and are fixed by their seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -54,7 +55,7 @@ impl Numbers {
     }
 }
 
-/// What is about to be done.
+/// An operation that a process is about to make.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum Work {
     Create(String),
@@ -74,13 +75,13 @@ enum Work {
 /// A line that a process writes down.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum Line {
-    /// It begins, at a time since boot.
+    /// An operation begins, at a time since boot.
     Begin(u64, Work),
-    /// It is acknowledged: the issue, and the token of its claim.
+    /// The operation is acknowledged at a time since boot, with the issue and its claim's token.
     Done(u64, Option<(String, u64)>),
-    /// It was refused, and nothing has happened.
+    /// The operation was refused, and nothing has happened.
     Refused,
-    /// Nobody knows.
+    /// The operation may have happened or not.
     HalfWay,
 }
 
@@ -155,7 +156,7 @@ fn next_work(numbers: &mut Numbers, claims: &mut Vec<(String, u64)>) -> Work {
     }
 }
 
-/// Returns the issue that was claimed, and its token.
+/// Makes an operation, and returns the issue that it claimed, and its token.
 fn carry_out(board: &Board, work: &Work) -> tenure::Result<Option<(String, u64)>> {
     let claimed = |issue: &tenure_board::issue::Issue| {
         let token = issue.claim.as_ref().unwrap().token;
@@ -202,7 +203,7 @@ fn carry_out(board: &Board, work: &Work) -> tenure::Result<Option<(String, u64)>
     }
 }
 
-/// One call of one process: when it began, and what came of it.
+/// One call of one process, with its start and its result.
 #[derive(Debug, Clone)]
 struct Call {
     begun: u64,
@@ -210,7 +211,7 @@ struct Call {
     came: Came,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq)]
 enum Came {
     Acknowledged(u64, Option<(String, u64)>),
@@ -218,7 +219,8 @@ enum Came {
     Unknown,
 }
 
-/// Reads what a process wrote down. A half line at its end is one that it was killed in.
+/// Reads the file of a process. A half line at its end is the entry in whose writing the process
+/// was killed.
 fn calls(journal: &Path) -> Vec<Call> {
     let text = fs::read_to_string(journal).unwrap_or_default();
     let mut calls: Vec<Call> = Vec::new();
@@ -244,7 +246,7 @@ fn calls(journal: &Path) -> Vec<Call> {
     calls
 }
 
-/// How often something happened: at least, and at most.
+/// The least and the most times that something happened.
 #[derive(Debug, Default, Clone, Copy)]
 struct Bounds {
     least: usize,
@@ -272,12 +274,12 @@ impl Bounds {
     }
 }
 
-/// What the board says in the end.
+/// The state of the board in the end.
 struct Seen {
-    /// The files of the issues.
+    /// The content of the issues' files.
     issues: BTreeMap<String, Value>,
     deleted: BTreeSet<String>,
-    /// Type and issue of each event.
+    /// The type and the issue of each event.
     events: Vec<(String, String)>,
 }
 
@@ -306,7 +308,7 @@ impl Seen {
     }
 }
 
-/// Compares what was written down with what is there.
+/// Compares the calls of all processes with the board.
 fn check(calls: &[Call], seen: &Seen) -> Result<(), String> {
     let all: BTreeSet<String> = seen.issues.keys().chain(&seen.deleted).cloned().collect();
     for issue in &all {
@@ -352,7 +354,7 @@ fn check_events(calls: &[Call], seen: &Seen, issue: &str) -> Result<(), String> 
             Work::Note(id, _) => (id, kind == "issue_noted"),
             Work::Raise(id) => (id, kind == "issue_updated"),
             Work::Claim(id) => (id, kind == "issue_claimed"),
-            // Without an answer it may have been any.
+            // Without an answer the call may have claimed any issue.
             Work::Next => (claimed.unwrap_or(own_issue), kind == "issue_claimed"),
             Work::Renew(id, _) => (id, kind == "claim_renewed"),
             Work::Release(id, _) => (id, kind == "claim_released"),
@@ -379,7 +381,7 @@ fn check_events(calls: &[Call], seen: &Seen, issue: &str) -> Result<(), String> 
             .filter(|(is, of)| is == kind && of == issue);
         let mut bounds = Bounds::count(about);
         if kind == "issue_created" && IDS.contains(&issue) {
-            // It was there from the start.
+            // The issue was there from the start.
             bounds = Bounds {
                 least: bounds.least + 1,
                 most: bounds.most + 1,
@@ -408,7 +410,7 @@ fn check_content(calls: &[Call], file: &Value, issue: &str) -> Result<(), String
     Ok(())
 }
 
-/// When a claim was sure, and its token.
+/// The time during which a claim surely stood, and its token.
 #[derive(Debug)]
 struct Sure {
     from: u64,
@@ -469,15 +471,14 @@ fn check_claims(calls: &[Call], issue: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A worker, and the number of those that it stands in for.
+/// A process that works on the board.
 struct Worker {
     child: Child,
-    /// It stands still until then.
+    /// The process stands still until this moment.
     stopped: Option<Instant>,
 }
 
-/// Has the workers work and be killed and stopped for one round. Returns how many were killed and
-/// stopped.
+/// Kills and stops workers for one round, and returns the numbers of kills and stops.
 fn torment(place: &Place, journals: &Path, numbers: &mut Numbers, ends: Instant) -> (u32, u32) {
     let mut started = 0;
     let mut start = |numbers: &mut Numbers| {
@@ -487,7 +488,7 @@ fn torment(place: &Place, journals: &Path, numbers: &mut Numbers, ends: Instant)
         let arguments = [
             place.root().display().to_string(),
             journal.display().to_string(),
-            // Those that come after a killed one have another name, as agents have.
+            // The successor of a killed worker has another name, as a new agent does.
             format!("agent:{started}"),
             numbers.below(u64::MAX).to_string(),
         ];
@@ -514,7 +515,7 @@ fn torment(place: &Place, journals: &Path, numbers: &mut Numbers, ends: Instant)
         if numbers.below(3) == 0 {
             stops += 1;
             worker.child.signal(libc::SIGSTOP);
-            // Some stand still for longer than their claims last.
+            // Some workers stand still for longer than their claims last.
             let still = Duration::from_millis(50 + numbers.below(1500));
             worker.stopped = Some(Instant::now() + still);
         } else {
@@ -547,10 +548,10 @@ fn what_processes_did_that_are_killed_and_stopped_is_there_and_nobody_shared_an_
         let calls: Vec<Call> = journals
             .flat_map(|entry| calls(&entry.unwrap().path()))
             .collect();
-        // The next command finishes what the killed ones left.
+        // The repair finishes the changes of killed workers.
         let repaired = place.board().repair().unwrap();
         assert!(
-            repaired.findings.iter().all(|found| found.repair.is_done()),
+            repaired.findings.iter().all(|found| found.repaired),
             "seed {seed}: {repaired:?}"
         );
         assert_eq!(place.board().verify().unwrap().findings, [], "seed {seed}");
@@ -566,7 +567,7 @@ fn what_processes_did_that_are_killed_and_stopped_is_there_and_nobody_shared_an_
     ));
 }
 
-/// The checker finds what it should.
+/// The checker finds every kind of fault.
 #[test]
 fn the_checker_of_the_campaign_finds_a_lost_note_a_second_holder_and_an_event_too_many() {
     let claimed = |begun: u64, token: u64| Call {

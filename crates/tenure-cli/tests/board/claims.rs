@@ -25,7 +25,7 @@ fn the_late_writer_of_an_expired_claim_is_refused_and_the_new_owner_is_not_distu
         place.refused(77, &[late, "a", "--owner", "ana"]);
     }
     assert_eq!(place.issue("a")["claim"], claim);
-    // Its own owner is refused with an old token, too.
+    // The present owner is refused with an old token, too.
     let said = place.refused(77, &["done", "a", "--owner", "bo", "--token", &old]);
     assert!(said.contains("older"), "{said}");
     let token = claim["token"].to_string();
@@ -84,8 +84,8 @@ fn a_clock_on_the_wall_set_forward_neither_ends_a_claim_nor_lets_tokens_go_back(
     let place = Place::new();
     place.add(&["a"]);
     let token = place.done(&["claim", "a", "--owner", "ana"]);
-    // A `faketime` that was killed leaves a semaphore, at which another one may fail: it is started
-    // again then.
+    // A `faketime` that was killed leaves a semaphore, which may make the next one fail: the
+    // command is then started again.
     let at = |offset: &str, arguments: &[&str]| loop {
         let mut command = Command::new("faketime");
         place.world.prepare(&mut command);

@@ -1,4 +1,4 @@
-//! What each command prints.
+//! The output of each command.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -81,7 +81,7 @@ fn the_cache_of_what_is_ready_follows_every_change_and_may_be_removed_or_wrong()
     place.add(&["a", "b"]);
     place.done(&["add", "c", "--id", "c", "--depends", "a", "--priority", "0"]);
     assert_eq!(place.done(&["next"]), "a");
-    // Nothing was read whole since: the log tells what to read again.
+    // The cache tells which issues to read again, from the log; not all of them are read.
     place.done(&["done", "a"]);
     assert_eq!(place.done(&["next"]), "c");
     place.done(&["set", "b", "priority=0"]);
@@ -96,7 +96,7 @@ fn the_cache_of_what_is_ready_follows_every_change_and_may_be_removed_or_wrong()
         fs::write(place.path(".ready"), wrong).unwrap();
         assert_eq!(place.done(&["next"]), "b");
     }
-    // One of a longer log, as after a power loss.
+    // This cache belongs to a longer log, as after a power loss.
     let mut log = fs::read(place.path("events.jsonl")).unwrap();
     fs::write(place.path(".ready"), cache).unwrap();
     let cut = log.iter().position(|byte| *byte == b'\n').unwrap() + 1;
@@ -282,7 +282,7 @@ fn all_worktrees_of_a_repository_share_the_board_and_it_is_private() {
             "{name}"
         );
     }
-    // A board elsewhere is made by hand, so that a mistyped path makes none.
+    // A board at another path must be made explicitly, so that a mistyped path makes none.
     let missing = at("main", &["add", "x", "--dir", "elsewhere"]);
     assert_eq!(code(&missing), 66);
     assert!(text(&missing.stderr).contains("tenure board init --dir elsewhere"));

@@ -111,7 +111,7 @@ fn updates_of_different_issues_do_not_wait_for_each_other() {
     let _held = locker.lock_exclusive(&place.path("issues/a.lock")).unwrap();
     place.done(&["set", "b", "priority=7"]);
     assert_eq!(place.issue("b")["priority"], 7);
-    // Nor does a list wait for a writer.
+    // A list does not wait for a writer, either.
     assert_eq!(place.json(&["ls"])["issues"].as_array().unwrap().len(), 2);
 }
 

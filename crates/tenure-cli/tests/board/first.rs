@@ -41,11 +41,11 @@ fn of_first_commands_that_make_the_board_at_once_none_loses_its_issue() {
     }
 }
 
-/// One is held up before its index gets its name, and another adds an issue meanwhile.
+/// One command is held up before its index gets its name, and another adds an issue meanwhile.
 #[test]
 fn one_who_makes_the_board_slowly_does_not_take_away_what_another_added_meanwhile() {
     let world = in_git();
-    // The fourth is that of the index.
+    // The fourth rename is that of the index.
     let renames = "inject=rename,renameat2:delay_enter=3000000:when=4";
     let options = ["-f", "-e", "trace=rename,renameat2", "-e", renames];
     let slow = ["board", "add", "slow", "--id", "slow"];

@@ -43,7 +43,7 @@ fn what_git_takes_back_stays_taken_back() {
         listed["issues"].as_array().unwrap().len()
     };
     assert_eq!(ids(&place), 1);
-    // The other branch is as it was, and work goes on in both.
+    // The other branch is unchanged, and work goes on in both.
     git(&["switch", "-q", "feature"]);
     assert_eq!(
         (place.issue("a")["state"].as_str(), ids(&place)),
@@ -101,7 +101,7 @@ fn an_index_that_a_merge_left_in_conflict_is_named_and_both_sides_are_put_togeth
         found["findings"][0]["repair"],
         "--repair puts both sides together"
     );
-    // The log is in conflict, too, and that is for a person.
+    // The log is in conflict, too; only a person can solve that.
     let log = place.path("events.jsonl");
     let repaired = place.call(&["verify", "--repair"]);
     let said = text(&repaired.stdout);

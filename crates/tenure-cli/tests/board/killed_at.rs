@@ -1,8 +1,8 @@
 //! SIGKILL at every system call of each operation.
 //!
-//! A killed process leaves what it wrote whether it was synced or not, so the boards are where
-//! syncing costs nothing. `./test` kills each operation at every fifth call, `./test --all` at all
-//! of them.
+//! A killed process leaves its writes behind, whether they were synced or not, so these boards lie
+//! where syncing costs nothing. `./test` kills each operation at every fifth call, `./test --all`
+//! at all of them.
 
 use std::path::{Path, PathBuf};
 
@@ -13,14 +13,14 @@ use crate::place::{Place, id, judge, open, open_for, titled};
 use crate::site::names;
 use crate::strace::{kill_at, points};
 
-/// An operation, what is there before it, and whether it happened, by what the board says.
+/// An operation, the state before it, and the signs on the board that it happened.
 struct Victim {
     name: &'static str,
     before: fn(&Board),
     arguments: &'static [&'static str],
-    /// The event that says that it happened.
+    /// The type of the event that the operation writes.
     event: &'static str,
-    /// Returns true if the effect is there.
+    /// Tells whether the effect is there.
     happened: fn(&Value) -> bool,
 }
 
@@ -65,7 +65,7 @@ const VICTIMS: [Victim; 13] = [
         before: |_| (),
         arguments: &["renew", "a", "--owner", "pid", "--ttl", "20h"],
         event: "claim_renewed",
-        // Its end is a time, so that the event tells.
+        // A renewal changes only the time, so the event alone tells whether it happened.
         happened: |issues| !issues["a"]["claim"].is_null(),
     },
     Victim {
@@ -148,7 +148,7 @@ impl Victim {
         }
     }
 
-    /// Returns how often it was killed, and whether it happened each time.
+    /// Kills the operation at its calls, and returns for each kill whether it happened.
     fn kill_everywhere(&self, place: &Place, step: usize) -> Vec<bool> {
         let root = |name: &str| place.root().with_file_name(format!("{}-{name}", self.name));
         let on = |root: &PathBuf| {
@@ -201,12 +201,11 @@ impl Victim {
                 self.name
             );
             judge(&root);
-            // The next one is not held up.
+            // The next operations are not held up.
             board.create(titled("after")).unwrap();
             board.note(&id("a"), "after").unwrap();
             judge(&root);
-            // What was left under the locks that these two took is gone, and a repair finds the
-            // rest.
+            // The leftovers under the locks of these two are gone, and a repair finds the rest.
             let left = temporaries(&root);
             let of_others = |name: &&String| {
                 [".index.", "-a.", ".a."]
@@ -231,7 +230,7 @@ impl Victim {
     }
 }
 
-/// The names of temporary files.
+/// Returns the names of temporary files.
 fn temporaries(root: &Path) -> Vec<String> {
     let directories = [root.to_owned(), root.join("issues"), root.join(".pending")];
     let names = directories.iter().flat_map(|directory| names(directory));

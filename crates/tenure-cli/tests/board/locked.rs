@@ -8,14 +8,14 @@ use crate::place::Place;
 use crate::site::{Process, everything};
 use crate::world::{code, signal, until};
 
-/// Holds a lock of the board by another program until it is dropped.
+/// Lets another program hold a lock of the board until the result is dropped.
 fn hold(place: &Place, program: &str, lock: &str) -> Process {
     let lock = place.path(lock);
     let mut command = Command::new(program);
     place.world.prepare(&mut command);
     let holder = match program {
         "flock" => {
-            // Only flock itself holds it, and what it runs ends with it.
+            // Only flock itself has the lock, and its command ends with it.
             let script = "echo held; exec tail --pid=$PPID -f /dev/null";
             command.arg("-o").arg(&lock).args(["sh", "-c", script])
         }
@@ -52,7 +52,7 @@ fn a_lock_held_by_flock_or_python_for_longer_than_the_wait_is_75_and_nothing_cha
             assert!(said.contains(part), "{part:?} is not in {said}");
         }
         assert_eq!(everything(&place.root()), before);
-        // What does not need the index goes on.
+        // A command that does not need the index goes on.
         place.done(&["note", "a", "x"]);
         holder.kill();
         until("the lock is free", || code(&place.call(&["add", "x"])) == 0);
@@ -63,7 +63,7 @@ fn a_lock_held_by_flock_or_python_for_longer_than_the_wait_is_75_and_nothing_cha
 fn a_signal_ends_the_wait_for_a_lock_with_130_and_nothing_changed() {
     let place = Place::new();
     place.add(&["a"]);
-    // The first one writes the cache.
+    // The first `next` writes the cache.
     place.done(&["next"]);
     let _holder = hold(&place, "flock", "issues/a.lock");
     let before = everything(&place.root());
@@ -168,7 +168,7 @@ fn a_holder_of_ours_is_named_with_its_command() {
     );
 }
 
-/// Runs a command that is given two seconds for locks.
+/// Runs a command with a limit of two seconds for locks.
 fn in_two_seconds(place: &Place, arguments: &[&str]) -> (i32, String, Duration) {
     in_seconds(2, place, arguments)
 }
@@ -234,12 +234,12 @@ fn gates_and_issues_that_stay_locked_are_75_and_named_and_nothing_changed() {
         let holder = hold(&place, "python3", lock);
         let mut asked = in_two_seconds(&place, arguments);
         if !asked.1.contains("waiting for") {
-            // A busy machine may not get to the report in so short a time.
+            // On a busy machine the command may not report its wait within such a short time.
             asked = in_seconds(20, &place, arguments);
         }
         let (code, said, waited) = asked;
         assert_eq!(code, 75, "{said}");
-        // The report of the wait names what is waited for, and by whom it is held.
+        // The report of the wait names the lock and its holder.
         let name = lock.trim_start_matches('.').trim_end_matches(".lock");
         let report = said
             .lines()
@@ -257,7 +257,7 @@ fn gates_and_issues_that_stay_locked_are_75_and_named_and_nothing_changed() {
 fn the_wait_is_one_for_all_locks_of_a_command() {
     let place = Place::new();
     place.add(&["a", "b"]);
-    // A change is left without its line, so that each command looks after it.
+    // A change is left without its line in the log, so that each command tries to complete it.
     let mut log = hold(&place, "flock", ".events.lock");
     in_two_seconds(&place, &["note", "b", "x"]);
     let _index = hold(&place, "flock", ".index.lock");
@@ -271,7 +271,7 @@ fn the_wait_is_one_for_all_locks_of_a_command() {
     ] {
         let (code, said, waited) = in_two_seconds(&place, arguments);
         assert_eq!(code, 75, "{said}");
-        // Less than two waits, on a busy machine.
+        // The limit is less than two waits, with room for a busy machine.
         assert!(
             waited < Duration::from_millis(3900),
             "{arguments:?} took {waited:?}"

@@ -4,21 +4,21 @@
 //! |---|---|
 //! | `first` | the first commands of a board, which make it |
 //! | `git` | a board under version control that git takes back |
-//! | `waiting` | what `next` opens, and what keeps it from an issue |
+//! | `waiting` | the files that `next` opens, and the issues that it passes over |
 //! | `crowd` | many threads and processes that create, change, read and list |
 //! | `agents` | many agents that race for the next issue |
 //! | `properties` | dependencies, index and saves under random work of several processes |
 //! | `campaign` | random operations of several processes under kills and stops |
 //! | `killed_at` | SIGKILL at every system call of each operation |
-//! | `power` | what a loss of power leaves |
+//! | `power` | the board after a loss of power |
 //! | `claims` | claims that are over, late writers, clocks that are wrong |
 //! | `locked` | locks held by `flock` and Python for longer than the wait |
 //! | `by_hand` | files edited, deleted and merged by hand; boards of another program |
 //! | `running` | `board run`: done, failed, killed, lost |
-//! | `commands` | what each command prints |
+//! | `commands` | the output of each command |
 //! | `place` | a board that is checked when the test ends |
 
-// All of it is test code, helpers included.
+// The whole crate is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
 mod agents;

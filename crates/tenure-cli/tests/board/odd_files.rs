@@ -135,8 +135,8 @@ fn a_signal_ends_the_reading_of_thousands_of_files() {
     ] {
         let trace = place.world.path("trace");
         let _ = fs::remove_file(&trace);
-        // Each file takes its time. The tracer is no child of ours, so that the signal meets the
-        // command itself.
+        // Reading each file takes some time. The tracer is no child of ours, so that the signal
+        // reaches the command itself.
         let own = place.command(arguments);
         let mut traced = Command::new("strace");
         place.world.prepare(&mut traced);

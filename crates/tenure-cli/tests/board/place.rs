@@ -15,14 +15,15 @@ use crate::world::{DEADLINE, World, code, json, text};
 
 pub struct Place {
     pub world: World,
-    /// Where syncing costs nothing: what is tried here is who meets whom.
+    /// The board lies in memory, where syncing costs nothing: these tests are about concurrency,
+    /// not durability.
     memory: TempDir,
-    /// Whether its files are broken by intention.
+    /// True if the files are broken on purpose.
     broken: bool,
 }
 
 impl Place {
-    /// One with an empty board.
+    /// Makes a place with an empty board.
     pub fn new() -> Self {
         let place = Self {
             world: World::new(),
@@ -45,19 +46,19 @@ impl Place {
         self.root().join(name)
     }
 
-    /// The library on it.
+    /// Opens the board by the library.
     pub fn board(&self) -> Board {
         open(&self.root())
     }
 
-    /// `tenure board ARGUMENTS --dir …`.
+    /// Returns `tenure board ARGUMENTS --dir …`.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.world.tenure();
         command.arg("board").args(self.on(arguments));
         command
     }
 
-    /// The arguments, with the board before what is run.
+    /// Returns the arguments with the board, which comes before a command to be run.
     pub fn on(&self, arguments: &[&str]) -> Vec<String> {
         let cut = arguments
             .iter()
@@ -74,7 +75,7 @@ impl Place {
         self.command(arguments).output().unwrap()
     }
 
-    /// What it prints, as it must succeed.
+    /// Runs a command that must succeed, and returns its output.
     #[track_caller]
     pub fn done(&self, arguments: &[&str]) -> String {
         let output = self.call(arguments);
@@ -82,7 +83,7 @@ impl Place {
         text(&output.stdout).trim_end().to_owned()
     }
 
-    /// What it says, as it must fail with this code.
+    /// Runs a command that must fail with this code, and returns its message.
     #[track_caller]
     pub fn refused(&self, expected: i32, arguments: &[&str]) -> String {
         let output = self.call(arguments);
@@ -98,13 +99,13 @@ impl Place {
         json(&output.stdout)
     }
 
-    /// One issue, as `show` has it.
+    /// Returns an issue as `show` prints it.
     #[track_caller]
     pub fn issue(&self, id: &str) -> Value {
         self.json(&["show", id])["issues"][0].clone()
     }
 
-    /// The file of an issue, without its lock.
+    /// Reads the file of an issue, without its lock.
     pub fn issue_unlocked(&self, id: &str) -> Value {
         let file = fs::read(self.path(&format!("issues/{id}.json"))).unwrap();
         serde_json::from_slice(&file).unwrap()
@@ -131,7 +132,7 @@ pub fn id(text: &str) -> IssueId {
     text.parse().unwrap()
 }
 
-/// An issue whose title is its id.
+/// Returns a new issue whose title is its id.
 pub fn titled(issue: &str) -> NewIssue {
     let mut new = NewIssue::titled(issue);
     new.id = Some(id(issue));
@@ -142,14 +143,14 @@ pub fn open(root: &Path) -> Board {
     Board::open(root, DEADLINE * 4).unwrap()
 }
 
-/// The library in the name of somebody else.
-pub fn open_for(root: &Path, wait: Duration, asker: tenure::Asker) -> Board {
+/// Opens the board by the library for another asker.
+pub fn open_for(root: &Path, wait: Duration, asker: tenure::store::Asker) -> Board {
     let board = Board::open(root, wait).unwrap();
     board.for_caller(&FileCaller::new(asker, wait))
 }
 
-/// Index, files and log agree, whoever wrote them: no id twice, a file for each, an event for each,
-/// no event twice.
+/// Asserts that index, files and log agree, whichever process wrote them: no id twice, a file for
+/// each, an event for each, no event twice.
 #[track_caller]
 pub fn judge(root: &Path) {
     let list = open(root).list().unwrap();

@@ -1,12 +1,12 @@
-//! What a loss of power leaves, as a command of the next boot finds it. Every state of every crash
-//! is tried on the simulated disk, in `tenure_files::board::crashes`; here the command meets some
-//! of them on a real one.
+//! The board after a loss of power, as a command of the next boot finds it. `tenure_board::crashes`
+//! tries every state of every crash on the simulated disk; here the command meets some of them on a
+//! real one.
 
 use std::fs;
 
 use crate::place::Place;
 
-/// Makes all pending changes those of an earlier boot.
+/// Makes all pending changes look like those of an earlier boot.
 fn reboot(place: &Place) {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     for entry in fs::read_dir(place.path(".pending")).unwrap() {
@@ -27,7 +27,7 @@ fn what_the_power_tore_is_made_whole_by_the_next_command_of_another_boot() {
     place.done(&["note", "a", "important"]);
     let log = fs::read(place.path("events.jsonl")).unwrap();
     reboot(&place);
-    // The newest of everything is torn, in another way each.
+    // The newest part of each file is torn, in another way each.
     let half = fs::read(place.path("issues/a.json")).unwrap();
     fs::write(place.path("issues/a.json"), &half[..half.len() / 2]).unwrap();
     fs::write(place.path("issues/b.json"), "").unwrap();
@@ -84,7 +84,8 @@ fn a_half_line_at_the_end_of_the_log_is_cut_off_before_the_next() {
 fn a_half_line_is_not_counted_so_that_no_event_is_there_twice() {
     let place = Place::new();
     place.add(&["a"]);
-    // Until a checkpoint leaves nothing pending, so that the next change finds only the log.
+    // The notes go on until a checkpoint leaves nothing pending, so that the next change finds only
+    // the log.
     let board = place.board();
     let is_empty = || crate::site::names(&place.path(".pending")) == ["durable"];
     let mut notes = (0..100).map(|_| board.note(&crate::place::id("a"), "x").unwrap());
@@ -93,7 +94,7 @@ fn a_half_line_is_not_counted_so_that_no_event_is_there_twice() {
     log.extend(b"{\"type\":\"issue_noted\",\"id\":\"0123456789\",\"issue");
     fs::write(place.path("events.jsonl"), log).unwrap();
     place.done(&["note", "a", "one"]);
-    // As if its author was killed before it said that it was done.
+    // The missing mark plays a writer that was killed before it said that it was done.
     for name in crate::site::names(&place.path(".pending")) {
         if name.ends_with(".done") {
             fs::remove_file(place.path(".pending").join(name)).unwrap();

@@ -13,8 +13,8 @@ use crate::process::Child;
 
 const IDS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// Runs a property so often, ten times as often where the long campaigns run. The seed is printed
-/// where it fails.
+/// Tries a property on so many cases, ten times as many where the long campaigns run. A failure
+/// prints its seed.
 fn check<S: Strategy>(cases: u32, strategy: &S, property: impl Fn(S::Value)) {
     let times = std::env::var_os("TENURE_TEST_EVERY_CALL").map_or(1, |_| 10);
     let config = Config {
@@ -30,7 +30,7 @@ fn check<S: Strategy>(cases: u32, strategy: &S, property: impl Fn(S::Value)) {
     tried.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Follows dependencies from an issue; panics if that leads back to it.
+/// Follows dependencies from each issue; panics if one leads back to its start.
 fn require_no_circle(edges: &BTreeMap<String, Vec<String>>) {
     for start in edges.keys() {
         let mut open: Vec<&String> = edges[start].iter().collect();
@@ -87,7 +87,7 @@ fn dependencies_that_several_processes_add_at_once_never_form_a_circle_and_none_
     });
 }
 
-/// One thing that someone does.
+/// One operation on the board.
 #[derive(Debug, Clone, PartialEq)]
 enum Work {
     Create(usize),
@@ -111,7 +111,7 @@ fn work() -> impl Strategy<Value = Work> {
     ]
 }
 
-/// Does it. Returns true if it was acknowledged.
+/// Makes an operation. Returns true if it was acknowledged.
 fn carry_out(board: &Board, work: &Work, note: &str) -> bool {
     let raise = |issue: &mut Issue| {
         issue.priority += 1;
@@ -136,8 +136,8 @@ fn carry_out(board: &Board, work: &Work, note: &str) -> bool {
     done.is_ok()
 }
 
-/// Has three threads do their work. Returns what was acknowledged, each with the text that a note
-/// would have.
+/// Lets three threads carry out their plans. Returns the acknowledged operations, each with the
+/// text for its note.
 fn carry_out_at_once(place: &Place, plan: &[Vec<Work>]) -> Vec<(Work, String)> {
     let boards = [place.board(), place.board(), place.board()];
     thread::scope(|scope| {
@@ -157,8 +157,8 @@ fn carry_out_at_once(place: &Place, plan: &[Vec<Work>]) -> Vec<(Work, String)> {
     })
 }
 
-/// Everything that was acknowledged is there, and nothing else: nobody was killed, so nothing is in
-/// doubt.
+/// Checks that every acknowledged change is there, and no other: no process was killed, so nothing
+/// is in doubt.
 fn check_saved(saved: &[(Work, String)], first: &[&str], list: &IssueList) -> Result<(), String> {
     for (at, name) in IDS.iter().enumerate() {
         let times = |work: Work| saved.iter().filter(|(saved, _)| *saved == work).count();

@@ -1,4 +1,4 @@
-//! What a child process does.
+//! The roles of a child process.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,11 @@ use tenure_board::{Next, Take};
 use crate::place::{id, open, open_for};
 use crate::process::{Child, role, say};
 
-/// The test a child runs. See [`a_child_process_plays_its_role`].
+/// The test that a child process runs. See [`a_child_process_plays_its_role`].
 pub const ENTRY: &str = "roles::a_child_process_plays_its_role";
 
-/// In a child this is the way into its role. In the test run it has no role, starts such
-/// a child, and hears its answer.
+/// In a child this test is the way into its role. In the test run it has no role: it starts such a
+/// child, and hears its answer.
 #[test]
 fn a_child_process_plays_its_role() {
     let Some((role, arguments)) = role() else {
@@ -43,9 +43,9 @@ fn note(root: &Path, issue: &str, name: &str, times: &str) {
     say("done");
 }
 
-/// Takes the next issue again and again, in the name of an agent. Whoever has an issue makes a file
-/// that nobody else may have made. Releases it in the first rounds, then says that it is done,
-/// until nothing is left.
+/// Takes the next issue again and again, in the name of an agent, until nothing is left. While it
+/// has an issue it makes a file that must not exist yet. It releases the issue in the first rounds,
+/// and later marks it as done.
 fn agent(root: &Path, name: &str, rounds: &str) {
     let owner = tenure::Owner::parse(name).unwrap();
     let asker = tenure::SessionOptions::new(owner).asker();

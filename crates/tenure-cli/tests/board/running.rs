@@ -52,7 +52,7 @@ fn a_command_that_fails_or_cannot_start_leaves_the_issue_to_others() {
     );
 }
 
-/// `board run` with a command that writes its process id and sleeps.
+/// Starts a `board run` whose command writes its process id and sleeps.
 fn asleep(place: &Place, arguments: &[&str]) -> (Process, u32) {
     let script = "echo $$ > pid.new && mv pid.new pid && exec sleep 600";
     let arguments = [&["run"], arguments, &["--", "sh", "-c", script]].concat();
@@ -141,7 +141,7 @@ fn a_run_that_stood_still_too_long_ends_its_command_and_leaves_the_issue_to_the_
     );
 }
 
-/// A script that writes its process id, and that of one which it leaves in the background.
+/// Writes its process id and that of a process that it leaves in the background.
 const TWO: &str = "sleep 600 & echo $$ $! > pid.new && mv pid.new pid && exec sleep 600";
 
 #[test]
@@ -171,7 +171,7 @@ fn the_command_of_a_run_that_is_stopped_is_dead_before_another_gets_the_issue() 
     assert!(text(&output.stderr).contains("SIGKILL"), "{output:?}");
 }
 
-/// Returns the watchdog of a run: its child in a session of its own.
+/// Returns the watchdog of a run: its child that is not the command.
 fn watchdog(run: &Process, command: u32) -> Option<u32> {
     let children = format!("/proc/{0}/task/{0}/children", run.id());
     let children = fs::read_to_string(children).unwrap();
@@ -185,7 +185,7 @@ fn when_its_watchdog_is_killed_the_command_is_stopped_and_nothing_is_left_behind
     place.add(&["a"]);
     let (run, command) = asleep(&place, &["--owner", "agent:1"]);
     let watchdog = watchdog(&run, command).expect("a watchdog");
-    // In a session and a group of its own, which Ctrl-Z does not reach.
+    // The watchdog has a session and a group of its own, which Ctrl-Z does not reach.
     let stat = fs::read_to_string(format!("/proc/{watchdog}/stat")).unwrap();
     let fields: Vec<&str> = stat
         .rsplit(')')
@@ -214,7 +214,7 @@ fn when_its_watchdog_is_killed_the_command_is_stopped_and_nothing_is_left_behind
     assert_eq!(code(&output), 79, "{output:?}");
     assert!(text(&output.stderr).contains("SIGTERM"), "{output:?}");
     assert!(!is_alive(command));
-    // Reaped, too.
+    // The watchdog is reaped, too.
     assert_eq!(crate::world::state(watchdog), None);
 }
 
@@ -284,7 +284,7 @@ fn a_run_killed_at_any_moment_leaves_the_board_whole() {
         let name = format!("i{number}");
         place.add(&[&name]);
         let mut run = Process::start(&mut place.command(&["run", "--", "true"]));
-        // Not for a condition: each is killed at another moment of its work.
+        // The sleep waits for no condition: each run is killed at another moment of its work.
         std::thread::sleep(std::time::Duration::from_millis(number * 2));
         run.kill();
         run.end();
@@ -316,7 +316,7 @@ fn a_command_that_says_itself_that_its_issue_is_done_has_ended_well() {
     let output = run(&[], done);
     assert_eq!(code(&output), 0, "{output:?}");
     assert_eq!(place.issue("a")["state"], "done");
-    // It goes on for longer than the claim would have lasted, and fails in the end.
+    // The command goes on for longer than the claim would have lasted, and fails in the end.
     let long = format!("{done} && sleep 1.5; exit 3");
     let output = run(&["--ttl", "1s"], &long);
     assert_eq!(code(&output), 3, "{output:?}");

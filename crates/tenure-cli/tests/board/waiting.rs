@@ -1,4 +1,4 @@
-//! What `next` opens, and what keeps it from an issue and what does not.
+//! The files that `next` opens, and the issues that it passes over.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::place::{Place, id, titled};
 use crate::strace::strace;
 use crate::world::{code, text};
 
-/// Returns how many files of issues a command opens.
+/// Counts the openings of issues' files by a command.
 fn opens(place: &Place, arguments: &[&str]) -> usize {
     let arguments = place.on(arguments);
     let arguments: Vec<&str> = ["board"]
@@ -45,13 +45,13 @@ fn next_opens_few_files_though_hundreds_before_it_wait_for_a_gate_or_are_claimed
         board.claim(&id(&format!("c{number}")), None).unwrap();
     }
     place.add(&["last"]);
-    // The first one reads everything, for the cache.
+    // The first `next` reads everything, for the cache.
     assert_eq!(place.done(&["next"]), "last");
     let opened = opens(&place, &["next"]);
     assert!(opened < 20, "{opened} files were opened");
     let opened = opens(&place, &["next", "--claim"]);
     assert!(opened < 20, "{opened} files were opened");
-    // What becomes ready since is found.
+    // An issue that has become ready since is found.
     place.done(&["gate", "pass", "g7", "review"]);
     assert_eq!(place.done(&["next"]), "g7");
 }
@@ -95,14 +95,14 @@ fn an_issue_that_can_be_read_but_not_written_keeps_nobody_from_the_others() {
     ] {
         let edited = edited.replace("\"priority\": 2", "\"priority\": 0");
         fs::write(&path, &edited).unwrap();
-        // A hand that writes says so to nobody.
+        // An edit by hand, unlike a command, does not update the cache, so the cache is removed.
         let _ = fs::remove_file(place.path(".ready"));
         let next = place.json(&["next", "--claim", "--owner", "agent:1"]);
         let next = next["issues"][0]["id"].as_str().unwrap().to_owned();
         assert_eq!(next, if is_usable { "bad" } else { "good" });
         place.done(&["release", &next, "--owner", "agent:1"]);
         if !is_usable {
-            // Alone it is named.
+            // If it is the only issue, its file is named.
             place.done(&["claim", "good", "--owner", "agent:2"]);
             let said = place.refused(65, &["next", "--claim", "--owner", "agent:1"]);
             assert!(said.contains("issues/bad.json"), "{said}");

@@ -1,4 +1,4 @@
-//! Who asks, if a coding agent runs the command.
+//! The owner, if a coding agent runs the command.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::world::{World, code, json, text};
 
-/// What each program sets in the environment of its commands, and the owner that follows.
+/// The variables that each program sets for its commands, and the owner that follows from them.
 const SESSIONS: [(&str, &str, &str); 5] = [
     (
         "CLAUDE_CODE_SESSION_ID",
@@ -91,7 +91,7 @@ fn an_agent_releases_its_own_lease_by_name_and_may_not_break_one() {
 
 #[test]
 fn two_agents_that_name_no_session_are_two_owners_and_each_stays_one() {
-    // One is told by the name of its process, the other by the variable alone.
+    // The one agent is recognised by the name of its process, the other by the variable alone.
     for name in ["claude", "launcher"] {
         two_agents(name);
     }
@@ -99,7 +99,7 @@ fn two_agents_that_name_no_session_are_two_owners_and_each_stays_one() {
 
 fn two_agents(name: &str) {
     let world = World::new();
-    // An agent is a process that gives its commands a variable it does not have itself.
+    // An agent is a process that gives its commands a variable which it does not have itself.
     let script = "#!/bin/sh\nfor name in one two; do CLAUDECODE=1 sh -c \
                   '\"$TENURE\" lock \"$0\" --ttl 1h' \"$1-$name\"; done\n";
     fs::write(world.path(name), script).unwrap();
@@ -185,6 +185,6 @@ fn under_a_coding_agent_no_owner_that_is_named_is_a_person() {
         told.contains(&format!("it runs under the coding agent {agent}")),
         "{told}"
     );
-    // What every owner may do goes on.
+    // Work that is allowed to every owner goes on.
     assert_eq!(code(&as_ana(&["lock", "y"])), 0);
 }

@@ -1,4 +1,4 @@
-//! What owners that are no people may not do.
+//! Refusals to owners that are no people.
 
 use std::fs;
 

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use crate::terminal::Terminal;
 use crate::world::{World, code, text, until_exists};
 
-/// Starts a request that waits, and returns when it is in line as the only one.
+/// Starts a request that waits, and returns when it is the only one in line.
 fn waits(world: &World, resource: &str, owner: &str) -> Child {
     let mut command = world.tenure();
     command.args(["lock", resource, "--owner", owner, "--wait", "5m"]);
@@ -41,7 +41,7 @@ fn an_agent_that_closes_a_circle_is_told_what_to_release() {
 fn a_circle_through_an_outer_run_is_refused() {
     let world = World::new();
     world.lock(["y", "--owner", "agent:b"]);
-    // The outer run holds it, and the run inside of it waits.
+    // The outer run holds one of the locks, and the inner run waits for the other.
     let script =
         "touch held; until [ -e go ]; do sleep 0.01; done; \"$TENURE\" run --wait 1m y -- true";
     let mut command = world.tenure();
@@ -68,7 +68,7 @@ fn people_in_a_circle_see_it_whole_on_a_narrow_terminal() {
     let mut waiter = waits(&world, "y", "ana");
     let mut waiting = Terminal::open(&world);
     waiting.press("\"$TENURE\" lock x --owner bo --wait 5m\n");
-    // The circle begins anywhere.
+    // The line shows both links, in either order.
     let links = [
         format!("ana waits for name:y (write), which bo holds as lease {y}"),
         format!("bo waits for name:x (write), which ana holds as lease {x}"),

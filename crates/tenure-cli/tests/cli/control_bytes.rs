@@ -1,4 +1,4 @@
-//! Names, purposes and commands of others reach a terminal, which must not obey them.
+//! Control bytes in names, purposes and commands of others, which a terminal must not obey.
 
 use std::fs;
 use std::process::Output;
@@ -7,10 +7,11 @@ use crate::holder::{HOLD, Holder};
 use crate::terminal::Terminal;
 use crate::world::{World, code, text};
 
-/// Clears the screen, by an 8-bit control, and turns the direction of writing.
+/// Clears the screen, also by an 8-bit control, and turns the direction of writing.
 const HOSTILE: &str = "a\u{1b}[2Jb\u{9b}2Jc\u{202e}d\u{7}";
 
-/// Nothing in it steers a terminal, and the name is shown escaped. Newlines are our own layout.
+/// Asserts that nothing in the output steers a terminal, and that the name is shown escaped. The
+/// newlines are our own layout.
 #[track_caller]
 fn assert_escaped(output: &Output) {
     let said = text(&output.stdout) + &text(&output.stderr);
@@ -38,7 +39,7 @@ fn control_bytes_in_paths_are_shown_escaped() {
     fs::write(directory.join("tenure.toml"), "nonsense").unwrap();
     let mut here = world.tenure();
     assert_escaped(&here.current_dir(&directory).arg("ls").output().unwrap());
-    // A newline in a name does not look like another line of ours.
+    // A newline in a name does not begin a line that looks like one of ours.
     let two = format!("{}/one\ntenure: two", world.path("").display());
     let output = world.call(["--store", &format!("sqlite:{two}"), "ls"]);
     assert_eq!(text(&output.stderr).lines().count(), 1, "{output:?}");

@@ -77,10 +77,10 @@ fn a_database_is_looked_over_in_every_part() {
 
 #[test]
 fn a_damaged_database_is_a_problem_with_what_to_do_and_doing_it_helps() {
-    // One page, which is only found by reading them all; and the whole file.
+    // One damaged page is found only by reading them all; then the whole file is damaged.
     for (pages, name) in [(1, "integrity"), (usize::MAX, "open")] {
         let world = World::new();
-        // The record grows to pages at the end of the file.
+        // The audit grows to pages at the end of the file.
         for _ in 0..30 {
             assert!(world.is_free("x"));
         }
@@ -116,7 +116,7 @@ fn a_damaged_database_is_a_problem_with_what_to_do_and_doing_it_helps() {
     }
 }
 
-/// Folds the log of a database, so that its file is all there is of it.
+/// Folds the log of a database into its file, so that the file alone is the database.
 fn fold(path: &std::path::Path) {
     let script = "import sqlite3, sys\n\
                   sqlite3.connect(sys.argv[1]).execute('PRAGMA wal_checkpoint(TRUNCATE)')";
@@ -166,8 +166,8 @@ fn a_directory_that_cannot_be_written_is_a_problem() {
         for (path, mode) in [("", 0o755), ("store", 0o555)] {
             fs::set_permissions(world.path(path), fs::Permissions::from_mode(mode)).unwrap();
         }
-        // Root may write everywhere, so this is done as someone who may not. The command is copied
-        // to where that one can reach it.
+        // Root may write everywhere, so the command runs as another user. It is copied to a place
+        // that this user can reach.
         let copy = world.copy_of_tenure();
         let mut command = match rustix::process::geteuid().is_root() {
             true => {

@@ -1,4 +1,4 @@
-//! What the command is given, and what it gives back.
+//! The environment of the command under `run`, and its result.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,4 +1,4 @@
-//! Every refusal: its code, its words, its JSON.
+//! Every refusal: its exit code, its message, its JSON.
 
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;

@@ -1,4 +1,4 @@
-//! One at a time, and an end for every hold.
+//! One holder at a time, and an end to every hold.
 
 use std::fs;
 use std::process::Stdio;
@@ -46,7 +46,7 @@ fn when_a_holder_is_killed_with_its_command_the_next_waiter_has_it() {
             .spawn();
         let waiter = waiter.unwrap();
         holder.signal_run(libc::SIGKILL);
-        // All who inherited the lock: the command and its own children.
+        // The command and its children have inherited the lock, so the whole group is killed.
         signal_group(holder.command, libc::SIGKILL);
         let output = waiter.wait_with_output().unwrap();
         assert_eq!(
@@ -63,7 +63,7 @@ fn nobody_takes_over_from_a_stopped_holder() {
         holder.signal_run(libc::SIGSTOP);
         until("run is stopped", || state(holder.run.id()) == Some('T'));
         assert!(!world.is_free("x"));
-        // Nothing runs out here, so nothing is forked that would watch over the command.
+        // A hold without a time limit needs no watchdog, so the command is the only child.
         let children = format!("/proc/{0}/task/{0}/children", holder.run.id());
         let children = std::fs::read_to_string(children).unwrap();
         assert_eq!(children.trim(), holder.command.to_string());

@@ -1,4 +1,4 @@
-//! Words that people bring along from flock and from other commands.
+//! Spellings that people bring along from flock and from other commands.
 
 use crate::holder::Holder;
 use crate::world::{World, code, text};

@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use crate::world::{World, holds_within, is_alive, signal, until};
 
-/// Says its process id, then goes on until standard input ends. No shell is left by then: a shell
+/// Says its process id, then goes on until standard input ends. `exec` leaves no shell: a shell
 /// that gets SIGINT between two commands goes on with the next one.
 pub const HOLD: &str = "echo $$; exec cat >/dev/null";
 
-/// `tenure run`, its command running.
+/// A `tenure run` whose command is running.
 pub struct Holder {
     pub run: Child,
-    /// The process id of the command.
+    /// The process id of the command under `run`.
     pub command: u32,
-    /// Kept open: a command that writes more must not be ended by that.
+    /// Kept open, so that a command which writes more is not ended by a closed pipe.
     _output: BufReader<ChildStdout>,
     input: Option<ChildStdin>,
 }
 
 impl Holder {
-    /// Holds what the arguments of `run` say.
+    /// Starts a `run` with these arguments, and returns when its command holds.
     pub fn start<'a>(world: &World, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         let mut command = world.tenure();
         command
@@ -78,7 +78,7 @@ impl Holder {
         status.unwrap()
     }
 
-    /// Waits for the end of `run`, which must be by exit.
+    /// Waits for the end of `run`, which must be by exit, and returns its code.
     #[track_caller]
     pub fn code(&mut self) -> i32 {
         let status = self.wait();

@@ -1,4 +1,4 @@
-//! Under a terminal, with a shell that has job control: what a person at a keyboard sees.
+//! A terminal with a shell that has job control, as a person at a keyboard sees it.
 
 use crate::holder::Holder;
 use crate::terminal::Terminal;
@@ -8,7 +8,7 @@ use crate::world::{World, until};
 fn the_command_reads_from_the_terminal_and_ctrl_c_reaches_it() {
     let world = World::new();
     let mut terminal = Terminal::open(&world);
-    // In the shell's own process: dash loses an interrupt that comes while it starts another.
+    // The shell itself reads: dash loses an interrupt that comes while it starts a process.
     terminal
         .press("\"$TENURE\" run x -- sh -c 'read line; echo \"got <$line>\"; exec sleep 300'\n");
     until("it is held", || !world.is_free("x"));
@@ -42,7 +42,7 @@ fn the_rest_of_a_pipeline_keeps_the_terminal() {
     let world = World::new();
     let mut terminal = Terminal::open(&world);
     let gate = world.path("gate");
-    // What comes last reads from the terminal, as a pager does.
+    // The last command of the pipeline reads from the terminal, as a pager does.
     terminal.press(&format!(
         "\"$TENURE\" run x -- sh -c 'echo out; until [ -e {} ]; do sleep 0.02; done' | \
          {{ read a; read b </dev/tty; echo \"<$a> <$b>\"; }}\n",
@@ -127,7 +127,7 @@ fn ctrl_z_stops_the_job_keeps_the_lock_and_fg_goes_on() {
 fn a_stopped_job_goes_on_in_the_background_and_comes_back() {
     let world = World::new();
     let mut terminal = Terminal::open(&world);
-    // Nothing is started in the loop: a shell that is stopped between vfork and exec of a child is
+    // The loop starts no process: a shell that is stopped between vfork and exec of a child is
     // never seen to stop.
     let script = "echo be\"\"gun; while [ ! -e go ]; do :; done; echo go\"\"ne; read line; echo \"got <$line>\"";
     terminal.press(&format!("\"$TENURE\" run x -- sh -c '{script}'\n"));

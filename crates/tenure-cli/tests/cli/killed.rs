@@ -74,8 +74,8 @@ fn with_close_the_command_dies_with_run() {
     }
 }
 
-/// Where the files are that keep a lock held while they are open: one of each lock, or one of the
-/// session for all of its locks.
+/// Returns the directory of the files that keep a lock held while they are open: a file of each
+/// lock, or the file of the session for all of its locks.
 fn files_of_locks(world: &World) -> &'static str {
     match world.is_file() {
         true => "/store/locks/",

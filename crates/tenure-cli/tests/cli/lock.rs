@@ -180,7 +180,7 @@ fn a_set_keeps_its_full_time_although_one_of_it_was_busy_for_long() {
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let waiter = command.spawn().unwrap();
     world.until_waiting(1, waiter.id());
-    // Longer than time to live and grace of the lease on `a` together, if that ran already.
+    // The wait exceeds the time and the grace of the lease on `a`, if they ran already.
     let waited = world.run(["--wait", "5s", "a", "--", "true"]);
     assert_eq!(
         code(&waited),

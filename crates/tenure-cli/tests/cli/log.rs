@@ -10,7 +10,7 @@ fn logged(world: &World, wanted: &str, arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// The lines of the log: when, and what.
+/// Returns the lines of the log.
 fn events(output: &Output) -> Vec<String> {
     let said = text(&output.stderr);
     assert!(

@@ -179,8 +179,8 @@ fn a_command_that_outlived_its_run_is_told_apart() {
 
 const GONE: &str = "run is gone";
 
-/// What `ls` and a refused `run` say of a holder, looked at from another PID namespace or from
-/// here.
+/// Returns the output of `ls` and of a refused `run` about a holder, seen from another PID
+/// namespace or from this one.
 fn said_of_holder(world: &World, inside: bool) -> String {
     let mut said = String::new();
     for arguments in [&["ls"][..], &["run", "--no-wait", "x", "--", "true"]] {
@@ -215,7 +215,7 @@ fn a_holder_that_is_not_in_this_pid_namespace_is_not_called_gone() {
 #[test]
 fn a_holder_inside_another_pid_namespace_is_not_called_gone() {
     for world in World::each() {
-        // A process id that nobody has here is what the holder gets there.
+        // The holder gets a process id that no process has here.
         let max = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap();
         let max: u32 = max.trim().parse().unwrap();
         let mut free = (1000..max - 100).rev();
@@ -254,7 +254,7 @@ fn people_see_a_table() {
         let said = text(&output.stdout);
         let mut lines = said.lines();
         let headings: Vec<_> = lines.next().unwrap().split_whitespace().collect();
-        // Kernel locks cannot be named by their lease.
+        // A kernel lock has no lease to name it by.
         let expected = match world.is_file() {
             true => "RESOURCE MODE OWNER PID AGE PURPOSE COMMAND",
             false => "RESOURCE MODE OWNER LEASE PID AGE PURPOSE COMMAND",

@@ -1,6 +1,6 @@
 //! The command, as a whole: real processes, real signals, real files.
 
-// All of it is test code, helpers included.
+// The whole crate is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
 mod agents;

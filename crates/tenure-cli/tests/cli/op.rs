@@ -22,7 +22,7 @@ fn world(settings: &str) -> World {
     world
 }
 
-/// What a command holds while it runs, as `resource mode`, in the order it was taken.
+/// Returns the locks that a command holds while it runs, as `resource mode`, in their order.
 fn held<'a>(world: &World, arguments: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let command = ["--", "sh", "-c", "printf %s \"$TENURE_LEASES\""];
     let output = world.run(arguments.into_iter().chain(command));
@@ -90,7 +90,7 @@ fn op_show_says_the_locks_that_run_takes_and_takes_none() {
             .iter()
             .all(|lock| lock["why"] != "")
     );
-    // Without values it shows what is to be filled in.
+    // Without values, `show` names the places to fill in.
     let general = world.call(["op", "show", "map.bulk"]);
     let said = text(&general.stdout);
     assert!(said.contains("sketch:{project}/{map}/{sketch}"), "{said}");
@@ -183,7 +183,7 @@ fn two_operations_that_conflict_exclude_each_other() {
         "{} run --op map.export --with project=atlas --with map=m3 --no-wait -- true; echo $?",
         world.tenure().get_program().display()
     );
-    // Another session: the locks of the outer run do not count as its own.
+    // The inner run is another session: the locks of the outer run do not count as its own.
     let inner = format!("unset TENURE_SESSION TENURE_LEASES; {inner}");
     let output = world.run(CALIBRATE.into_iter().chain(["--", "sh", "-c", &inner]));
     assert_eq!(text(&output.stdout).trim(), "75", "{output:?}");

@@ -1,4 +1,4 @@
-//! Secrets in command lines, which everybody who looks at the locks sees.
+//! Secrets in command lines, which every user who lists the locks sees.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::world::{World, code, text};
 
 const SECRET: &str = "s3cret";
 
-/// Says its process id and goes on until standard input ends; its arguments do nothing.
+/// Starts a holder whose script then goes on until standard input ends; its arguments do nothing.
 fn holding(world: &World, script: &str, arguments: &[&str]) -> Holder {
     let mut command = world.tenure();
     let script = format!("{script}; echo $$; exec cat >/dev/null");
@@ -19,7 +19,7 @@ fn holding(world: &World, script: &str, arguments: &[&str]) -> Holder {
     })
 }
 
-/// All that others are told of a holder, for people and for programs.
+/// Returns everything that others are told of a holder, in text and in JSON.
 fn shown(world: &World) -> String {
     let mut shown = String::new();
     for arguments in [

@@ -7,7 +7,7 @@ use crate::world::{World, code, is_alive, json, signal, text, until, until_exist
 
 const ENDING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// Lets `run` wait for a lock that is held, until its first line says so.
+/// Starts a `run` that waits for a lock that is held, and returns when it says so.
 fn waiting(world: &World, extra: &[&str]) -> std::process::Child {
     let mut command = world.tenure();
     command
@@ -125,15 +125,15 @@ fn a_signal_that_was_ignored_stays_ignored_for_the_command_too() {
 
 #[test]
 fn signals_between_grant_and_start_are_not_lost() {
-    // At random moments of a short life: whatever the moment, run ends by the signal and
-    // leaves the lock free, or had ended before.
+    // The signal comes at random moments of a short life. At each of them `run` ends by the signal
+    // and leaves the lock free, unless it had ended before.
     let worlds = World::each();
     for (world, round) in worlds.iter().flat_map(|w| (0..60u64).map(move |r| (w, r))) {
         let mut run = world.tenure();
         run.args(["run", "x", "--", "sleep", "300"]);
         run.stderr(Stdio::null());
         let mut run = run.spawn().unwrap();
-        // Before it listens a signal simply kills it, which leaves nothing behind either.
+        // Before `run` listens, the signal simply kills it, which leaves nothing behind either.
         std::thread::sleep(std::time::Duration::from_micros(round * 100));
         signal(run.id(), libc::SIGTERM);
         let status = run.wait().unwrap();

@@ -12,7 +12,7 @@ fn slots(world: &World) -> String {
     format!("sqlite:{}", path.display())
 }
 
-/// What the store of the slots says.
+/// Returns the listing of the store of slots.
 fn listing(world: &World) -> Value {
     world.json(["ls", "--store", &slots(world)])
 }
@@ -284,8 +284,8 @@ fn slot_and_locks_are_all_or_nothing_within_one_limit() {
     assert_eq!(code(&output), 9, "{output:?}");
 }
 
-/// Slots are counted for a user and machine, whatever the repository: its order is no concern of
-/// theirs.
+/// Slots are counted for a user and machine, whatever the repository, so the order of a repository
+/// does not apply to them.
 #[test]
 fn repositories_with_different_orders_share_a_slot() {
     let world = World::new();

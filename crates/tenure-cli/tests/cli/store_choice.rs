@@ -1,11 +1,11 @@
-//! Which store, and why.
+//! The choice of the store, and its reason.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use crate::world::{World, code, json, text};
 
-/// The store chosen in a directory, and why, with nothing said by flag or variable.
+/// Returns the store chosen in a directory and the reason, without any flag or variable.
 fn chosen(world: &World, directory: &str) -> (String, String) {
     let directory = world.path(directory);
     std::fs::create_dir_all(&directory).unwrap();
@@ -194,7 +194,7 @@ fn a_file_of_another_user_is_ignored_with_a_word() {
     let path = world.path("tenure.toml");
     std::fs::write(&path, "store = 'file:/nowhere'\n").unwrap();
     if std::os::unix::fs::chown(&path, Some(12345), None).is_err() {
-        // Only root can give a file away. For anyone else, one of root's is as foreign.
+        // Only root can give a file away. For any other user, a file of root is as foreign.
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
     }
@@ -234,7 +234,8 @@ fn a_file_that_everybody_may_write_is_ignored_with_a_word() {
     assert!(found.contains("file:/nowhere"), "{found}");
 }
 
-/// Two processes with `HOME=.` in two directories must not both hold one lock.
+/// A relative directory would differ between two processes with `HOME=.`, which could then both
+/// hold one lock.
 #[test]
 fn a_state_directory_that_is_not_absolute_is_refused() {
     let world = World::new();

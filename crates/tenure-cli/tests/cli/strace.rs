@@ -12,7 +12,7 @@ const CALLS: &str = "write,pwrite64,writev,flock,open,openat,creat,close,unlink,
                      renameat,renameat2,link,linkat,mkdir,mkdirat,rmdir,fsync,fdatasync,ftruncate,\
                      exit_group";
 
-/// A system call of a command: the how-many-th of its kind, and as strace shows it.
+/// The n-th system call of a kind that a command makes, and its line in the trace.
 #[derive(Debug, Clone)]
 pub struct Point {
     pub call: String,
@@ -20,7 +20,7 @@ pub struct Point {
     pub line: String,
 }
 
-/// `tenure ARGUMENTS` under strace.
+/// Returns `tenure ARGUMENTS` under strace.
 pub fn strace(world: &World, options: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new("strace");
     world.prepare(&mut command);
@@ -32,7 +32,7 @@ pub fn strace(world: &World, options: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// The calls of a command that must succeed, from the first that names such a path.
+/// Returns the calls of a command that must succeed, from the first that names this path on.
 pub fn points(world: &World, arguments: &[&str], path: &str) -> Vec<Point> {
     let output = strace(world, &["-e", &format!("trace={CALLS}")], arguments).output();
     let output = output.unwrap();
@@ -58,7 +58,7 @@ pub fn points(world: &World, arguments: &[&str], path: &str) -> Vec<Point> {
     points
 }
 
-/// Makes the command anew, and kills it instead of making this call.
+/// Starts the command anew, and kills it instead of making this call.
 pub fn kill_at(world: &World, point: &Point, arguments: &[&str]) -> Output {
     let filter = format!("trace={}", point.call);
     let inject = format!("inject={}:signal=KILL:when={}", point.call, point.number);

@@ -71,7 +71,7 @@ impl Terminal {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until the screen shows this after what was seen before.
+    /// Waits until the screen shows the text after everything that was expected before.
     #[track_caller]
     pub fn expect(&mut self, text: &str) {
         let mut found = None;

@@ -1,19 +1,19 @@
-//! File systems where locks are not known to hold: whatever would lock there is refused, and
-//! nothing is written.
+//! File systems where locks are not known to hold: every command that would lock there is refused,
+//! and nothing is written.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
 use crate::world::{World, code, text};
 
-/// The magic numbers that `statfs` tells, as 64 bits in the order of bytes that strace writes.
+/// The magic numbers from `statfs`, as 64 bits in the byte order that strace writes.
 const NETWORK: [(&str, &str); 3] = [
     ("nfs", "6969000000000000"),
     ("9p", "9719020100000000"),
     ("fuse", "4655736500000000"),
 ];
 
-/// A store of each kind, a document, a board, a ledger and a target: commands that lock below `@`.
+/// Commands that lock below `@`: a store of each kind, a document, a board, a ledger, a target.
 const COMMANDS: [&[&str]; 8] = [
     &["run", "--store", "file:@/store", "x", "--", "touch", "ran"],
     &["run", "--store", "sqlite:@/t.db", "x", "--", "touch", "ran"],
@@ -31,7 +31,7 @@ const COMMANDS: [&[&str]; 8] = [
     ],
 ];
 
-/// The commands with this directory.
+/// Returns the commands with this directory.
 fn commands(directory: &str) -> impl Iterator<Item = Vec<String>> {
     let below = move |argument: &&str| argument.replace('@', directory);
     COMMANDS
@@ -39,7 +39,7 @@ fn commands(directory: &str) -> impl Iterator<Item = Vec<String>> {
         .map(move |command| command.iter().map(below).collect())
 }
 
-/// A world with a board, a ledger and a document in `there`.
+/// Makes a world with a board, a ledger and a document in `there`.
 fn world() -> World {
     let world = World::new();
     for directory in ["there", "here", "source"] {
@@ -69,8 +69,7 @@ fn stores_documents_boards_ledgers_and_targets_on_network_file_systems_are_refus
     let there = world.path("there").display().to_string();
     for (name, magic) in NETWORK {
         for arguments in commands(&there) {
-            // Only what is asked about that place is answered so: the store of a publish is
-            // elsewhere.
+            // Only calls about that place get this answer, as the store of a publish is elsewhere.
             let mut command = Command::new("strace");
             world.prepare(&mut command);
             let inject = format!("inject=statfs:poke_exit=@arg2={magic}");
@@ -112,7 +111,7 @@ fn a_mounted_file_system_that_is_not_known_is_refused() {
     let world = world();
     let mounted = world.path("mounted").display().to_string();
     fs::create_dir(&mounted).unwrap();
-    // Nothing can be written there but names, so there is neither board nor ledger.
+    // Such a file system holds names but no content, so it has neither board nor ledger.
     let script = r#"mount -t hugetlbfs none "$0" && touch "$0/a.json" && exec "$@""#;
     for arguments in commands(&mounted) {
         if ["board", "ledger"].contains(&arguments[0].as_str()) {

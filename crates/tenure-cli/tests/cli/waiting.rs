@@ -1,4 +1,4 @@
-//! How long is waited, and what people see of it.
+//! The time limits of waits, and the messages about them.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

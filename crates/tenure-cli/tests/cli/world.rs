@@ -1,4 +1,4 @@
-//! A directory with a store of its own, and the command run in it.
+//! A directory with a store of its own, and commands run in it.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Nothing here takes longer unless it is broken.
+/// Everything takes less than this unless it is broken.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A fresh directory and store, removed at the end.
 pub struct World {
     directory: TempDir,
     kind: Kind,
-    /// Where the store is, if it is not in the directory.
+    /// The address of the store, if it is not in the directory.
     server: Option<String>,
 }
 
-/// Where the locks are.
+/// The kind of store that has the locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     File,
@@ -29,17 +29,17 @@ pub enum Kind {
 }
 
 impl World {
-    /// One with the store that is used by default.
+    /// Makes a world with the store that is used by default.
     pub fn new() -> Self {
         Self::with(Kind::Sqlite)
     }
 
-    /// One with kernel locks.
+    /// Makes a world with kernel locks.
     pub fn file() -> Self {
         Self::with(Kind::File)
     }
 
-    /// One of each kind: what is said of `run` holds whatever the store.
+    /// Makes a world of each kind, for statements that hold whatever the store.
     pub fn each() -> [Self; 2] {
         [Kind::File, Kind::Sqlite].map(Self::with)
     }
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// One with a database on a server.
+    /// Makes a world with a database on a server.
     pub fn at(url: &str) -> Self {
         Self {
             server: Some(url.to_owned()),
@@ -66,7 +66,7 @@ impl World {
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        // The system's temporary directory may be a symbolic link.
+        // The temporary directory of the system may be a symbolic link.
         self.directory.path().canonicalize().unwrap().join(name)
     }
 
@@ -78,16 +78,17 @@ impl World {
         }
     }
 
-    /// The command, in this directory, without anything of the outer environment that counts.
+    /// Returns the command in this directory, without variables of the outer environment that
+    /// count.
     pub fn tenure(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
         self.prepare(&mut command);
         command
     }
 
-    /// Copies the command to where other users can reach it. Another process copies it: a child
-    /// that another test starts meanwhile would keep this one's descriptor open, and what is open
-    /// for writing cannot be run.
+    /// Copies the command to a place that other users can reach. Another process makes the copy: a
+    /// child that another test starts meanwhile would inherit this process's descriptor, and a file
+    /// that is open for writing cannot be run.
     pub fn copy_of_tenure(&self) -> PathBuf {
         let copy = self.path("tenure");
         let mut command = Command::new("cp");
@@ -96,7 +97,7 @@ impl World {
         copy
     }
 
-    /// Any other program, in the same surroundings.
+    /// Gives another program the directory and environment of the command.
     pub fn prepare(&self, command: &mut Command) {
         command
             .current_dir(self.directory.path())
@@ -107,11 +108,11 @@ impl World {
                 command.env_remove(name);
             }
         }
-        // Whoever runs the tests may be a coding agent.
+        // The tests themselves may be run by a coding agent.
         for name in tenure_work::agents::identity::VARIABLES {
             command.env_remove(name);
         }
-        // Whoever started the tests in the background had them ignore some signals.
+        // Tests that were started in the background may ignore some signals.
         let listen = || {
             for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
                 // SAFETY: a plain call that is allowed between fork and exec.
@@ -126,12 +127,12 @@ impl World {
         command.env("TENURE", env!("CARGO_BIN_EXE_tenure"));
     }
 
-    /// `tenure ARGUMENTS`, to its end.
+    /// Runs `tenure ARGUMENTS` to its end.
     pub fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Output {
         self.tenure().args(arguments).output().unwrap()
     }
 
-    /// `tenure ARGUMENTS --json`, which must succeed.
+    /// Runs `tenure ARGUMENTS --json`, which must succeed.
     #[track_caller]
     pub fn json<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Value {
         let output = self.tenure().args(arguments).arg("--json").output();
@@ -140,7 +141,7 @@ impl World {
         json(&output.stdout)
     }
 
-    /// `tenure lock ARGUMENTS`, which must succeed: the id of the one lease.
+    /// Runs `tenure lock ARGUMENTS`, which must succeed, and returns the id of its one lease.
     #[track_caller]
     pub fn lock<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> String {
         let output = self.tenure().arg("lock").args(arguments).output().unwrap();
@@ -148,8 +149,8 @@ impl World {
         text(&output.stdout).trim().to_owned()
     }
 
-    /// Waits until so many wait in the store. Kernel locks do not tell; there, a thread of `pid`
-    /// waits in the kernel.
+    /// Waits until so many requests wait in the store. Kernel locks do not count requests; there,
+    /// this waits until a thread of `pid` waits in the kernel.
     #[track_caller]
     pub fn until_waiting(&self, number: usize, pid: u32) {
         match self.kind {
@@ -164,19 +165,19 @@ impl World {
         }
     }
 
-    /// How many sessions the database knows by their files.
+    /// Counts the sessions that the database knows by their files.
     pub fn sessions(&self) -> usize {
         std::fs::read_dir(self.path("store/sessions"))
             .unwrap()
             .count()
     }
 
-    /// `tenure run ARGUMENTS`, to its end.
+    /// Runs `tenure run ARGUMENTS` to its end.
     pub fn run<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Output {
         self.tenure().arg("run").args(arguments).output().unwrap()
     }
 
-    /// Whether a lock is free, without waiting for it.
+    /// Tells whether a lock is free, without waiting for it.
     pub fn is_free(&self, resource: &str) -> bool {
         let output = self.run(["--no-wait", resource, "--", "true"]);
         match output.status.code() {
@@ -221,13 +222,13 @@ pub fn until_exists(path: &Path) {
     until(&path.display().to_string(), || path.exists());
 }
 
-/// The state of a process as the kernel shows it (`R`, `S`, `T`, `Z`…), None if it is gone.
+/// Returns the state of a process as the kernel shows it (`R`, `S`, `T`, `Z`…), if it exists.
 pub fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(')').next()?.trim().chars().next()
 }
 
-/// Whether a process runs: there, and no zombie.
+/// Tells whether a process exists and is no zombie.
 pub fn is_alive(pid: u32) -> bool {
     !matches!(state(pid), None | Some('Z' | 'X'))
 }

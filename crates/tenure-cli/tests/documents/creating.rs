@@ -5,10 +5,10 @@ use serde_json::json;
 use crate::site::{Process, assert_tidy, bytes, done, read};
 use crate::world::{World, code, text};
 
-/// So many processes that create a document and raise it: one creation, and all updates there.
+/// Lets so many processes create a document and raise it; it is created once, with all updates.
 #[track_caller]
 fn assert_one_creation(world: &World, name: &str, many: usize) {
-    // Notes what it was given: only one gets what is there to begin with.
+    // The command notes its input: only one of them gets the initial content.
     let work = "tee -a given | jq '.n += 1'";
     let update = [
         "update",

@@ -5,7 +5,8 @@ use serde_json::json;
 use crate::site::{Process, RAISE, doc, put, read, refused, version, write};
 use crate::world::{World, code, text};
 
-/// Of ten that expect this, one wins: the version that it told.
+/// Runs ten updates with these arguments. Asserts that exactly one wins, and returns the version
+/// that it told.
 #[track_caller]
 fn winner(world: &World, arguments: &[&str]) -> String {
     let crowd: Vec<Process> = (0..10)

@@ -13,7 +13,7 @@ fn with_document() -> World {
     world
 }
 
-/// A write under a token.
+/// Writes under a token.
 fn under(world: &World, token: &str, more: &[&str]) -> Output {
     let written = format!("{{\"by\":\"{token}\"}}\n");
     let arguments = ["--token", token, "a.json"].into_iter();
@@ -30,7 +30,7 @@ fn assert_written(world: &World, output: &Output, token: &str) {
     assert_eq!(bytes(world, "a.json"), format!("{{\"by\":\"{token}\"}}\n"));
 }
 
-/// A lease on `build`, and its token.
+/// Takes a lease on `build`, and returns its id and token.
 fn lease(world: &World) -> (String, u64) {
     lease_on(world, "build")
 }
@@ -41,13 +41,13 @@ fn lease_on(world: &World, name: &str) -> (String, u64) {
     (id.to_owned(), lease["token"].as_u64().unwrap())
 }
 
-/// Gives a lease up and takes another one: its token, which is later.
+/// Gives a lease up, takes another one, and returns its later token.
 fn next_lease(world: &World, lease: &str) -> u64 {
     assert_eq!(code(&world.call(["release", lease])), 0);
     self::lease(world).1
 }
 
-/// Makes the document remember another token of its lock, as an older Tenure let it.
+/// Makes the document remember another token of its lock, as an older Tenure allowed.
 fn remember(world: &World, token: u64, instead: u64) {
     let note = bytes(world, ".a.json.note");
     let other = note.replace(&token.to_string(), &instead.to_string());
@@ -55,7 +55,7 @@ fn remember(world: &World, token: u64, instead: u64) {
     put(world, ".a.json.note", &other);
 }
 
-/// No store has granted so many.
+/// No store has granted a token as high as this.
 const NEVER_GRANTED: u64 = (1 << 53) - 1;
 
 #[test]
@@ -76,7 +76,7 @@ fn a_document_refuses_a_token_older_than_its_last() {
     refused(&doc(&world, update), 77);
     assert!(!world.path("ran").exists(), "its command never runs");
     assert_written(&world, &under(&world, &newer, &[]), &newer);
-    // A write without a token is possible, and does not make it forget.
+    // A write without a token is possible, and the document still remembers the token.
     assert_eq!(code(&write(&world, b"{}", ["a.json"])), 0);
     let said = refused(&under(&world, &older, &[]), 77);
     assert!(said.contains("a.json"), "{said}");
@@ -100,7 +100,7 @@ fn a_document_refuses_the_token_of_another_lock_until_it_is_rebound() {
     let said = text(&rebound.stderr);
     assert!(said.contains(&build), "what it overrides: {said}");
     refused(&under(&world, &build, &[]), 76);
-    // Binding anew does not let an older token of the same lock through.
+    // Rebinding does not let an older token of that lock through.
     assert_eq!(code(&world.call(["release", &id])), 0);
     let newer = format!("other#{}", lease_on(&world, "other").1);
     let written = under(&world, &newer, &["--rebind"]);
@@ -164,7 +164,7 @@ fn a_named_token_is_checked_in_the_store() {
     assert_written(&world, &under(&world, &token, &[]), &token);
     let second = next_lease(&world, &id);
     assert!(second > first);
-    // The document has not heard of the second one. The store has.
+    // The document has not heard of the second token; the store knows it.
     let before = bytes(&world, "a.json");
     refused(&under(&world, &token, &[]), 77);
     assert_eq!(bytes(&world, "a.json"), before);
@@ -189,7 +189,8 @@ fn a_token_that_is_fenced_while_the_command_runs_writes_nothing() {
     assert_eq!(bytes(&world, "a.json"), BEFORE);
 }
 
-/// Neither the document nor what it remembers is written, and the command of an update never runs.
+/// Asserts that neither the document nor its note is written, and that the command of an update
+/// never runs.
 #[track_caller]
 fn assert_refused_unwritten(world: &World, store: &str, token: &str, expected: i32, part: &str) {
     for rebind in [&[][..], &["--rebind"]] {
@@ -247,8 +248,8 @@ fn nothing_is_written_under_a_token_that_its_store_never_granted() {
     }
 }
 
-/// A descendant of `tenure run` that goes on after the `run` has ended, and then does something to
-/// the document when told to: how that ended is in `code`.
+/// A descendant of `tenure run` that goes on after the `run` has ended, and then works on the
+/// document when it is told to. Its exit code is in `code`.
 struct Straggler {
     world: World,
 }
@@ -269,7 +270,7 @@ impl Straggler {
         Self { world }
     }
 
-    /// Lets it go on: its exit code, and what it said.
+    /// Lets the straggler go on, and returns its exit code and its messages.
     fn go(&self) -> (i32, String) {
         put(&self.world, "go", "");
         self.end()

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::site::{Process, RAISE, done, put, version, write};
 use crate::world::{World, code, until};
 
-/// The objects it printed so far; the last line is whole or not counted.
+/// Returns the objects it has printed so far; a half line is not counted.
 fn printed(follow: &Process) -> Vec<Value> {
     let printed = follow.printed();
     let whole = printed
@@ -45,7 +45,7 @@ fn follow_sees_each_change_one_object_a_line() {
         assert_eq!(printed[n]["document"], json!({ "n": n }));
         assert_eq!(printed[n]["version"], version(&world, "a.json").as_str());
     }
-    // By someone who takes no lock, in place.
+    // This program takes no lock, and writes in place.
     put(&world, "a.json", "{\"n\":77}");
     until_printed(&follow, 12);
     assert!(!follow.is_over());

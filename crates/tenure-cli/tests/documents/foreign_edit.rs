@@ -1,5 +1,5 @@
-//! A commit over several files that crashed half-way, and then someone edits one of them without
-//! the lock. Either content may be the one that is wanted, so nothing is touched.
+//! A commit over several files that crashed half-way, and an edit of one of them without the lock.
+//! Either content may be wanted, so nothing is touched.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::killed_at::{Point, Victim};
 use crate::site::{doc, done, everything, names, refused, write};
 use crate::world::{World, text};
 
-/// What someone writes who takes no lock.
+/// Content written by a program that takes no lock.
 const FOREIGN: &str = "{\"foreign\":true}\n";
 
 struct Crash {
@@ -18,7 +18,7 @@ struct Crash {
 }
 
 impl Crash {
-    /// Crashes after so many documents were replaced, all journaled.
+    /// Crashes after so many documents were replaced, all of them journaled.
     fn after(replaced: usize) -> Self {
         let world = World::new();
         let place = Victim {
@@ -67,7 +67,7 @@ impl Crash {
         all
     }
 
-    /// Nobody gets past it, and nothing is touched.
+    /// Asserts that every command is refused, and nothing is touched.
     fn assert_stuck(&self, edited: &str) {
         let journals = self.journals();
         let [journal] = &journals[..] else {
@@ -94,7 +94,7 @@ impl Crash {
         assert_eq!(everything(Path::new(&self.path(""))), everything_before);
     }
 
-    /// The transaction is finished, by whoever reads this.
+    /// Asserts that reading this document finishes the transaction.
     fn assert_finished_by_reading(&self, name: &str) {
         done(&self.world, ["read", &self.path(name)]);
         assert_eq!(self.both(), AFTER);
@@ -125,7 +125,7 @@ fn after_a_crash_between_two_documents_a_foreign_edit_of_the_first_stops_both() 
     let crash = Crash::after(1);
     crash.put("x/a.json", FOREIGN);
     crash.assert_stuck("x/a.json");
-    // What the journal has for it will do, too.
+    // The new content from the journal will do, too.
     crash.put("x/a.json", AFTER[0]);
     crash.assert_finished_by_reading("y/b.json");
 }

@@ -25,7 +25,7 @@ impl SmallDisk {
         Self { path }
     }
 
-    /// Fills it to the last byte.
+    /// Fills the file system to the last byte.
     fn fill(&self) {
         let mut file = File::create(self.path.join("filler")).unwrap();
         for size in [4096, 1] {
@@ -47,7 +47,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// It says that there is no room, and where.
+/// Asserts that the message says there is no room, and where.
 #[track_caller]
 fn assert_no_space(output: &Output) {
     let said = text(&output.stderr);
@@ -61,7 +61,7 @@ fn on_a_full_disk_documents_stay_as_they_were_and_nothing_is_left() {
     let world = World::new();
     let disk = SmallDisk::below(&world);
     let files = ["d/a.json", "d/b.json"];
-    // Long enough to need room of its own.
+    // The content is long enough to need room of its own.
     let before = format!("{{\"n\":1,\"text\":\"{}\"}}\n", "x".repeat(20_000));
     for name in files {
         put(&world, name, &before);

@@ -9,15 +9,15 @@ use crate::site::{Process, RAISE, assert_tidy, bytes, done, put, read};
 use crate::stage::RandomNumbers;
 use crate::world::{World, json as parsed};
 
-/// The delay before a kill: random within a span that follows the speed of the disk, so that
-/// about as many updates come to their end as do not.
+/// The delay before a kill: random within a span that follows the speed of the disk, so that about
+/// as many updates end as are killed.
 struct KillDelay {
     spread: RandomNumbers,
     span_micros: u64,
 }
 
 impl KillDelay {
-    /// Begins with about as long as an update takes.
+    /// Begins with a span of about twice the time of an update.
     fn new(update: Duration) -> Self {
         Self {
             spread: RandomNumbers::new(),
@@ -38,7 +38,7 @@ impl KillDelay {
     }
 }
 
-/// How often is killed: `TENURE_TEST_KILLS`, else 100 times.
+/// Returns the number of kills: `TENURE_TEST_KILLS`, or 100.
 fn kills() -> u64 {
     let asked = std::env::var("TENURE_TEST_KILLS");
     asked.map_or(100, |kills| {
@@ -46,7 +46,7 @@ fn kills() -> u64 {
     })
 }
 
-/// What was acknowledged so far.
+/// The numbers that were acknowledged so far.
 #[derive(Debug, Default, Clone, Copy)]
 struct Acknowledged {
     one: u64,
@@ -65,7 +65,7 @@ impl Acknowledged {
     }
 }
 
-/// The numbers another process reads in documents, all at one moment.
+/// Returns the numbers that another process reads in three documents in one command.
 #[track_caller]
 fn numbers(world: &World, files: [&str; 3]) -> [u64; 3] {
     let shown = done(world, ["read", "--json"].into_iter().chain(files));
@@ -96,7 +96,7 @@ fn after_every_kill_documents_are_whole_and_no_acknowledged_update_is_missing() 
             acknowledged.hear(&line);
         }
         kill_delay.learn(acknowledged.both > before);
-        // What is there before anyone repairs it: whole, each of them.
+        // Before any command repairs them, the documents are whole, each by itself.
         for name in files {
             serde_json::from_str::<Value>(&bytes(&world, name)).unwrap();
         }

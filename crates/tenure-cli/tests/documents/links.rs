@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::site::{Process, RAISE, bytes, doc, done, names, put, refused};
 use crate::world::{World, code, until_exists};
 
-/// A document `real/a.json`, and a link to it, `link.json`.
+/// Makes a document `real/a.json`, and a link to it, `link.json`.
 fn linked() -> World {
     let world = World::new();
     fs::create_dir(world.path("real")).unwrap();

@@ -1,4 +1,4 @@
-//! A writer that is alive, in the middle of its write, and what others do to it.
+//! A live writer in the middle of its write, and other commands meanwhile.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn clean_never_removes_what_a_live_writer_uses() {
         .iter()
         .position(|point| is_rename(&point.line))
         .unwrap();
-    // Its temporary file is written, and is to be renamed next.
+    // The temporary file of the writer is complete, and is renamed next.
     let (directory, writer) = place.stop(rename - 1, &points[rename - 1]);
     let name = format!("{directory}/a.json");
     let paused = || names(&world.path(&directory));

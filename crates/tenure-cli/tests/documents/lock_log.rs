@@ -3,13 +3,13 @@
 use crate::site::{Process, RAISE, doc, put, refused};
 use crate::world::{World, code, text, until_exists};
 
-/// The lines of the log that have this in them.
+/// Returns the lines of the log that contain this.
 fn lines<'a>(said: &'a str, what: &str) -> Vec<&'a str> {
     let of_it = |line: &&str| line.contains(" lock: ") && line.contains(&format!(" {what} "));
     said.lines().filter(of_it).collect()
 }
 
-/// Each line begins with a time in UTC, and tells how long.
+/// Asserts that each line begins with a time in UTC, and tells a duration.
 #[track_caller]
 fn assert_timed(lines: &[&str], span: &str) {
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -48,7 +48,7 @@ fn the_lock_log_of_a_document_tells_waiting_acquired_and_released_with_times() {
     assert_timed(&lines(&said, "waiting"), &path);
     assert_timed(&lines(&said, "acquired"), "waited=");
     assert_timed(&lines(&said, "released"), "held=");
-    // Standard output has nothing of it.
+    // Standard output shows nothing of the log.
     assert_eq!(text(&output.stdout).trim().len(), 64, "{output:?}");
 }
 

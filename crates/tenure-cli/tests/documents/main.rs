@@ -12,10 +12,10 @@
 //! | `rights`, `full_disk` | disks that cannot be written |
 //! | `links`, `creating`, `expect`, `follow` | several names, several creators, several versions |
 //! | `fencing` | tokens, named and inherited |
-//! | `lock_log` | what the lock log tells |
+//! | `lock_log` | the lines of the lock log |
 //! | `seed` | the seven examples of seed 3 |
 
-// All of it is test code, helpers included.
+// The whole crate is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
 mod creating;

@@ -11,17 +11,17 @@ use tenure_lockfile::FileLocker;
 use crate::site::{Process, assert_tidy, bytes, doc, done, names, put, read, refused};
 use crate::world::{World, code, signal, until};
 
-/// `tenure doc update`, with the lock of Node taken, too.
+/// The arguments of `tenure doc update` with Node's lock taken, too.
 const UPDATE: [&str; 4] = ["update", "--compat", "proper-lockfile", "a.json"];
 const COMPAT: &str = "--compat proper-lockfile";
 
-/// When the lock of a dead program is over.
+/// The age at which the lock of a dead program is over.
 const STALE_AFTER: Duration = Duration::from_secs(10);
 
-/// Longer than a crowd needs, on a busy machine, too.
+/// Longer than a crowd needs, on a busy machine too.
 const CROWD: Duration = Duration::from_secs(120);
 
-/// Where the Node programs are.
+/// Returns the directory of the Node programs.
 fn peers() -> PathBuf {
     let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tenure-files/tests/node");
     assert!(
@@ -33,7 +33,7 @@ fn peers() -> PathBuf {
     peers
 }
 
-/// A Node program on a document; it goes on until its input ends.
+/// Starts a Node program on a document; it goes on until its input ends.
 pub fn node(world: &World, script: &str, document: &str, arguments: &[&str]) -> Process {
     let mut command = Command::new("node");
     world.prepare(&mut command);
@@ -41,14 +41,14 @@ pub fn node(world: &World, script: &str, document: &str, arguments: &[&str]) -> 
     Process::start(command.args(arguments).stdin(Stdio::piped()))
 }
 
-/// A Node program that holds the lock of a document.
+/// Starts a Node program that holds the lock of a document.
 fn node_holder(world: &World, document: &str) -> Process {
     let holder = node(world, "hold.js", document, &[]);
     until("Node holds the lock", || holder.printed().contains("held"));
     holder
 }
 
-/// How old the lock of a document is by its time; nothing, if that is in the future.
+/// Returns the age of a lock by its time, or zero if that is in the future.
 fn age(modified: SystemTime) -> Duration {
     modified.elapsed().unwrap_or_default()
 }
@@ -86,8 +86,8 @@ fn a_killed_node_holder_is_taken_over_10_s_after_its_last_sign_of_life_and_not_b
     holder.kill();
     let lock = world.path("a.json.lock");
     let modified = fs::metadata(&lock).unwrap().modified().unwrap();
-    // Its default wait, which bounds the take-over, is enough. The command under it says when the
-    // lock was granted.
+    // The default wait of the command, which bounds the take-over, is enough. Its own command shows
+    // when the lock was granted.
     let update = Process::doc(
         &world,
         UPDATE
@@ -95,7 +95,7 @@ fn a_killed_node_holder_is_taken_over_10_s_after_its_last_sign_of_life_and_not_b
             .chain(["--", "sh", "-c", "touch in; cat"]),
     );
     until("it is granted", || {
-        // Looked at first: what is granted after it was looked at is not blamed.
+        // The age is taken before the look, so that a grant after the look is not blamed.
         let old = age(modified);
         let granted = world.path("in").exists();
         assert!(
@@ -145,7 +145,7 @@ fn a_live_node_holder_keeps_ours_out_until_it_releases() {
     let no_wait = UPDATE.into_iter().chain(["--no-wait", "--", "cat"]);
     let said = refused(&doc(&world, no_wait), 75);
     assert!(said.contains("a.json.lock"), "{said}");
-    // Who does not ask for Node's lock does not come between, either.
+    // A command that does not ask for Node's lock does not come between, either.
     let said = refused(&doc(&world, ["update", "a.json", "--", "cat"]), 76);
     assert!(said.contains("--compat proper-lockfile"), "{said}");
     let update = Process::doc(&world, UPDATE.into_iter().chain(["--", "jq", ".n += 1"]));
@@ -162,7 +162,7 @@ fn a_live_node_holder_keeps_ours_out_until_it_releases() {
 fn two_of_ours_that_find_one_stale_lock_take_it_over_one_after_the_other() {
     let world = World::new();
     put(&world, "a.json", "{\"n\":0}\n");
-    // Says when it comes and goes: nobody comes before the other has gone.
+    // The script notes when it comes and goes: the second must not come before the first has gone.
     let script = format!(
         "\"$TENURE\" doc update {COMPAT} a.json -- \
          sh -c 'echo in >>log; jq \".n += 1\"; echo out >>log'"

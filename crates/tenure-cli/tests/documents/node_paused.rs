@@ -8,7 +8,7 @@ use crate::node::node;
 use crate::site::{Process, assert_tidy, done, put, read};
 use crate::world::{World, code, is_alive, signal, state, text, until, until_exists};
 
-/// Prints another document, says that it did, and stays until it may go.
+/// Prints another document, then tells that by a file, and stays until it may go.
 const WORK: &str = "echo '{\"n\":100}'; touch in; while [ ! -e go ]; do sleep 0.05; done";
 
 #[test]
@@ -29,13 +29,13 @@ fn a_paused_holder_taken_over_by_node_is_told_so_and_its_write_is_refused() {
     until_exists(&world.path("in"));
     signal(paused.id(), libc::SIGSTOP);
     until("it stands still", || state(paused.id()) == Some('T'));
-    // Node waits until it is stale, takes over, and writes.
+    // Node waits until the lock is stale, takes it over, and writes.
     let taker = node(&world, "counter.js", "a.json", &["1"]);
     let output = taker.end_within(Duration::from_secs(40));
     assert_eq!(text(&output.stdout), "1\n", "{output:?}");
     assert!(is_alive(paused.id()), "it is only paused");
     signal(paused.id(), libc::SIGCONT);
-    // It is told at once, not only when its command ends.
+    // The holder is told at once, not only when its command ends.
     paused.until_said("a.json.lock was lost");
     assert!(!world.path("go").exists());
     put(&world, "go", "");

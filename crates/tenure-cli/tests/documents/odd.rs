@@ -19,7 +19,7 @@ fn a_document_of_50_mb_is_read_and_updated_like_any_other() {
     large.push_str("\"\"\n]\n}\n");
     assert!(large.len() > 50_000_000);
     put(&world, "a.json", &large);
-    // Unoptimised, and on a busy machine, the check of so much text takes its time.
+    // An unoptimised check of so much text takes its time on a busy machine.
     let limit = Duration::from_secs(120);
     let long = |arguments: &[&str]| {
         let output = Process::doc(&world, arguments.iter().copied()).end_within(limit);
@@ -30,7 +30,7 @@ fn a_document_of_50_mb_is_read_and_updated_like_any_other() {
     long(&["update", "a.json", "--", "sed", "2s/1/2/"]);
     let updated = bytes(&world, "a.json");
     assert!(updated == large.replacen("\"n\": 1", "\"n\": 2", 1));
-    // A command that reads nothing does not make it wait for ever.
+    // A command that reads nothing does not make the update wait for ever.
     long(&["update", "a.json", "--", "echo", "{\"n\":3}"]);
     assert!(bytes(&world, "a.json").len() < 100);
     assert_tidy(&world.path(""), &["a.json"]);
@@ -79,7 +79,8 @@ fn nobody_is_said_to_hold_a_document_that_takes_long_to_read() {
     assert!(bytes(&world, "trace").contains("DELAYED"), "it was slow");
 }
 
-/// A file that is no JSON: reading and updating say where, and touch nothing; writing repairs.
+/// Asserts that reading and updating a file that is no JSON tell the place and touch nothing, and
+/// that writing repairs it.
 #[track_caller]
 fn assert_broken(content: &[u8], at: Option<usize>) {
     let world = World::new();
@@ -106,7 +107,7 @@ fn assert_broken(content: &[u8], at: Option<usize>) {
     let written = write(&world, b"{\"good\":true}\n", ["a.json"]);
     assert_eq!(code(&written), 0, "{written:?}");
     assert_eq!(bytes(&world, "a.json"), "{\"good\":true}\n");
-    // The same as standard input of a write, and as what a command prints.
+    // The content is refused as standard input of a write, and as output of a command, too.
     let said = refused(&write(&world, content, ["a.json"]), 65);
     tell(&said);
     fs::write(world.path("bad"), content).unwrap();
@@ -166,7 +167,7 @@ fn a_byte_order_mark_stays_and_is_not_part_of_the_text() {
     put(&world, "a.json", "\u{feff}{\"n\":1}\r\n");
     assert_eq!(done(&world, ["read", "a.json"]), "{\"n\":1}\r\n");
     let before = version(&world, "a.json");
-    // The command gets it without the mark; jq would take it as it is, cat shows it.
+    // The command gets the text without the mark; `tee` shows that, while jq would accept either.
     done(
         &world,
         [
@@ -183,7 +184,7 @@ fn a_byte_order_mark_stays_and_is_not_part_of_the_text() {
     assert_ne!(version(&world, "a.json"), before);
 }
 
-/// Not a regular file: every command says so at once, and it stays what it is.
+/// Asserts that every command refuses what is not a regular file, and leaves it as it is.
 #[track_caller]
 fn assert_no_document(make: &[&str]) {
     let world = World::new();
@@ -222,6 +223,6 @@ fn a_fifo_is_no_document_and_nobody_waits_for_it() {
 
 #[test]
 fn a_device_is_no_document() {
-    // The same as /dev/null, where no lock file has any business.
+    // The device is that of /dev/null, but in a directory where a lock file could be made.
     assert_no_document(&["mknod", "odd", "c", "1", "3"]);
 }

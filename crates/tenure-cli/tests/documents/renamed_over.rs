@@ -1,7 +1,6 @@
-//! Programs that take no lock and change a document while it is updated: what they wrote is never
-//! lost.
+//! Programs that take no lock and change a document during an update: their content is never lost.
 //!
-//! Where the instant matters, the command stands still after a system call of its own, and goes on
+//! If the instant matters, the command stands still after a system call of its own, and goes on
 //! once the other program is done.
 
 use std::fs;
@@ -18,13 +17,13 @@ const EDITED_AGAIN: &str = "{\"edited\":\"again\"}\n";
 const UPDATE: [&str; 6] = ["doc", "update", "a.json", "--", "sed", "s/1/2/"];
 const UPDATE_BOTH: [&str; 7] = ["doc", "update", "a.json", "b.json", "--", "sed", "s/1/2/g"];
 
-/// Saves as most editors do.
+/// Saves a file as most editors do.
 fn rename_over(world: &World, name: &str, content: &str) {
     put(world, "editors.new", content);
     fs::rename(world.path("editors.new"), world.path(name)).unwrap();
 }
 
-/// Updates `a.json` by a command that does this first.
+/// Updates `a.json` by a command that runs this script first.
 fn update_while(world: &World, script: &str) -> Output {
     let script = format!("{script}; echo '{{\"n\":2}}'");
     doc(world, ["update", "a.json", "--", "sh", "-c", &script])
@@ -133,8 +132,8 @@ impl Scene {
         ))
     }
 
-    /// The command stands still after its last look at files before this document is exchanged, and
-    /// with these options once more.
+    /// Stops the command after its last look at files before this document is exchanged; `options`
+    /// are further options of strace.
     fn stop_before_exchange(&self, document: &str, options: &[&str]) -> Process {
         let name = format!("\"{}\"", self.world.path("traced").join(document).display());
         let is_exchange = |line: &String| line.contains("RENAME_EXCHANGE") && line.contains(&name);
@@ -209,7 +208,7 @@ fn what_comes_between_the_commit_of_several_and_an_exchange_is_kept_under_a_name
     assert_eq!(scene.tried("b.json"), AFTER);
 }
 
-/// The content of the file that a message calls kept.
+/// Returns the content of the file that a message names as kept.
 #[track_caller]
 fn kept(said: &str) -> String {
     let (_, after) = said

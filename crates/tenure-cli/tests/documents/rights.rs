@@ -10,7 +10,7 @@ use crate::world::{World, code, text};
 
 const BEFORE: &str = "{\"n\":1}\n";
 
-/// A world that other users can reach, with a directory `d` and a document in it.
+/// Makes a world that other users can reach, with a directory `d` and a document in it.
 fn shared(directory: u32, document: u32) -> World {
     let world = World::new();
     world.copy_of_tenure();
@@ -22,7 +22,7 @@ fn shared(directory: u32, document: u32) -> World {
     world
 }
 
-/// `tenure doc ARGUMENTS` as a user who owns nothing here.
+/// Runs `tenure doc ARGUMENTS` as a user who owns nothing here.
 fn as_another(world: &World, arguments: &[&str]) -> Output {
     let mut command = Command::new("setpriv");
     world.prepare(&mut command);
@@ -31,7 +31,8 @@ fn as_another(world: &World, arguments: &[&str]) -> Output {
     Process::start(&mut command).end()
 }
 
-/// Changing is refused, and the document and all beside it stay as they were; reading works.
+/// Asserts that changes are refused, that the document and everything beside it stay unchanged, and
+/// that reading works.
 #[track_caller]
 fn assert_read_only(world: &World, call: impl Fn(&[&str]) -> Output) {
     let before = everything(&world.path("d"));
@@ -51,7 +52,7 @@ fn assert_read_only(world: &World, call: impl Fn(&[&str]) -> Output) {
         ],
     ] {
         let said = refused(&call(arguments), 77);
-        // What was asked for, or the directory it is in.
+        // The message names the document, or its directory.
         assert!(said.contains("/d"), "{said}");
     }
     let output = call(&["read", "d/a.json"]);
@@ -123,8 +124,8 @@ fn who_may_only_read_does_not_take_a_live_transaction_for_a_dead_one() {
     assert_eq!(code(&writer.end()), 0);
 }
 
-/// A transaction over two documents that crashed between them, in a world that others can reach.
-/// The documents.
+/// Crashes a transaction over two documents between them, in a world that others can reach, and
+/// returns the documents.
 fn crashed(world: &World, before: fn(&World, &str)) -> [String; 2] {
     let place = Victim {
         world,
@@ -144,7 +145,7 @@ fn crashed(world: &World, before: fn(&World, &str)) -> [String; 2] {
     documents
 }
 
-/// The user whose transaction it was finishes it by reading; then everyone sees that.
+/// Asserts that the user of the transaction finishes it by reading, which every user then sees.
 #[track_caller]
 fn assert_finished_by_its_user(world: &World, documents: &[String; 2]) {
     done(world, ["read", &documents[1]]);

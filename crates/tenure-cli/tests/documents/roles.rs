@@ -1,4 +1,4 @@
-//! What a child process does.
+//! The roles of a child process.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use tenure_files::document::Documents;
 
 use crate::process::{Child, hear, role, say};
 
-/// The test a child runs. See [`a_child_process_plays_its_role`].
+/// The test that a child process runs. See [`a_child_process_plays_its_role`].
 pub const ENTRY: &str = "roles::a_child_process_plays_its_role";
 
-/// In a child this is the way into its role. In the test run it has no role, starts such
-/// a child, and hears its answer.
+/// In a child this test is the way into its role. In the test run it has no role: it starts such a
+/// child, and hears its answer.
 #[test]
 fn a_child_process_plays_its_role() {
     let Some((role, arguments)) = role() else {
@@ -34,7 +34,7 @@ fn raise(directory: &Path) {
     let documents = Documents::new(Duration::from_secs(30));
     let [one, left, right] =
         ["one.json", "left.json", "right.json"].map(|name| directory.join(name));
-    // Ends with the test, should that not kill it.
+    // The child ends with the test if the test does not kill it.
     std::thread::spawn(|| {
         while hear().is_some() {}
         std::process::exit(1);

@@ -11,7 +11,7 @@ use crate::killed_at::Victim;
 use crate::site::{Process, RAISE, assert_tidy, bytes, doc, done, names, put, read, refused};
 use crate::world::{World, code, is_alive, until, until_exists};
 
-/// Someone who is in the middle of reading a document: the lock of a reader, held.
+/// Holds the lock of a reader, as a program in the middle of reading a document does.
 fn reader(world: &World, document: &str) -> LockGuard {
     let lock = Documents::lock_file(&world.path(document)).unwrap();
     FileLocker::new(Duration::from_secs(5))
@@ -19,7 +19,7 @@ fn reader(world: &World, document: &str) -> LockGuard {
         .unwrap()
 }
 
-/// Three members that must always be the same number.
+/// A document with three members that must always be equal.
 const TRIPLE: &str = "{\"a\":0,\"b\":0,\"c\":0}\n";
 const RAISE_ALL: &str = ".a += 1 | .b += 1 | .c += 1";
 
@@ -104,13 +104,13 @@ fn example_4_after_a_crash_the_next_proceeds_at_once_and_after_10_s_where_node_s
     );
     shared.kill();
     own.kill();
-    // The kernel knows that it is dead.
+    // The kernel knows that the holder of this lock is dead.
     done(
         &world,
         ["update", "--no-wait", "own.json"].into_iter().chain(RAISE),
     );
     assert_eq!(bytes(&world, "own.json"), "{\"n\":1}\n");
-    // Node's lock tells by its time only. The default wait of the command bounds the take-over.
+    // Node's lock shows a death only by its age. The default wait bounds the take-over.
     let lock = world.path("shared.json.lock");
     let modified = fs::metadata(lock).unwrap().modified().unwrap();
     let update = ["update", "--compat", "proper-lockfile", "shared.json"];
@@ -154,7 +154,7 @@ fn example_6_two_reads_in_one_process_share_and_so_do_those_of_others() {
     done(&world, ["update", "a.json", "--", "cat"]);
     let first = reader(&world, "a.json");
     let second = reader(&world, "a.json");
-    // While both are held, in this process and in others.
+    // Both reads are held; more reads share with them, in this process and in others.
     let documents = Documents::new(Duration::ZERO);
     let content = documents.read(&world.path("a.json")).unwrap();
     assert_eq!(content.text().unwrap(), "{\"n\":0}\n");
@@ -184,7 +184,7 @@ fn example_7_a_write_while_a_read_is_active_waits_for_the_reader_to_finish() {
         "touch in; jq '.n += 1'",
     ];
     let mut writer = Process::doc(&world, update);
-    // It tells whom it waits for.
+    // The writer tells whom it waits for.
     writer.until_said(&std::process::id().to_string());
     assert!(!world.path("in").exists(), "its command has not begun");
     assert!(!writer.is_over() && is_alive(writer.id()));

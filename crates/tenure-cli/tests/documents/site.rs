@@ -1,4 +1,4 @@
-//! Documents in a world, and the command on them.
+//! Documents in a world, and commands on them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,25 +13,25 @@ use crate::world::{DEADLINE, World, code, holds_within, text, until};
 /// Raises the member `n` of a document.
 pub const RAISE: [&str; 3] = ["--", "jq", ".n += 1"];
 
-/// Puts a file there as any program would.
+/// Writes a file as any program would.
 pub fn put(world: &World, name: &str, content: &str) {
     fs::write(world.path(name), content).unwrap();
 }
 
-/// What a file is, without asking the command.
+/// Returns the content of a file, without asking the command.
 #[track_caller]
 pub fn bytes(world: &World, name: &str) -> String {
     text(&fs::read(world.path(name)).unwrap())
 }
 
-/// `tenure doc ARGUMENTS`, to its end.
+/// Runs `tenure doc ARGUMENTS` to its end.
 pub fn doc<'a>(world: &World, arguments: impl IntoIterator<Item = &'a str>) -> Output {
     let mut command = world.tenure();
     command.arg("doc").args(arguments);
     Process::start(&mut command).end()
 }
 
-/// The same, which must succeed.
+/// Runs `tenure doc ARGUMENTS`, which must succeed, and returns its output.
 #[track_caller]
 pub fn done<'a>(world: &World, arguments: impl IntoIterator<Item = &'a str>) -> String {
     let output = doc(world, arguments);
@@ -39,7 +39,7 @@ pub fn done<'a>(world: &World, arguments: impl IntoIterator<Item = &'a str>) -> 
     text(&output.stdout)
 }
 
-/// What `doc read --json` has for a document.
+/// Returns the document as `doc read --json` prints it.
 #[track_caller]
 pub fn read(world: &World, name: &str) -> Value {
     let shown = done(world, ["read", "--json", name]);
@@ -53,7 +53,7 @@ pub fn version(world: &World, name: &str) -> String {
     shown["version"].as_str().unwrap().to_owned()
 }
 
-/// `tenure doc write ARGUMENTS` with this on its standard input.
+/// Runs `tenure doc write ARGUMENTS` with this standard input.
 pub fn write<'a>(
     world: &World,
     input: &[u8],
@@ -67,7 +67,7 @@ pub fn write<'a>(
     Process::start(&mut command).end()
 }
 
-/// It ended with this code and said why: what it said.
+/// Asserts that a command ended with this code and a message, and returns the message.
 #[track_caller]
 pub fn refused(output: &Output, expected: i32) -> String {
     assert_eq!(code(output), expected, "{output:?}");
@@ -77,8 +77,8 @@ pub fn refused(output: &Output, expected: i32) -> String {
     said
 }
 
-/// Every file and directory below a place, but for lock files, whose records change with every
-/// holder: what it is, and its name.
+/// Returns every file and directory below a place, by its name and with its content. Lock files are
+/// left out, as every holder changes their records.
 pub fn everything(below: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![below.to_owned()];
@@ -99,7 +99,7 @@ pub fn everything(below: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     found
 }
 
-/// The names in a directory, in order.
+/// Returns the names in a directory, in order.
 pub fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let names = entries.map(|entry| text(entry.unwrap().file_name().as_encoded_bytes()));
@@ -108,7 +108,7 @@ pub fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Nothing is beside these documents but their locks and notes.
+/// Asserts that nothing is beside these documents but their locks and notes.
 #[track_caller]
 pub fn assert_tidy(directory: &Path, documents: &[&str]) {
     let names = names(directory);
@@ -122,7 +122,7 @@ pub fn assert_tidy(directory: &Path, documents: &[&str]) {
     assert!(left.is_empty(), "left behind: {left:?}");
 }
 
-/// A process in the background, its output in files; killed if the test ends before it.
+/// A process in the background, with its output in files. It is killed if the test ends before it.
 pub struct Process {
     child: Child,
     stdout: tempfile::NamedTempFile,
@@ -144,12 +144,12 @@ impl Process {
         }
     }
 
-    /// `tenure doc ARGUMENTS`.
+    /// Starts `tenure doc ARGUMENTS`.
     pub fn doc<'a>(world: &World, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         Self::start(world.tenure().arg("doc").args(arguments))
     }
 
-    /// A shell in the surroundings of the world; `$TENURE` is the command.
+    /// Starts a shell in the directory of the world; `$TENURE` is the command.
     pub fn shell(world: &World, script: &str) -> Self {
         let mut command = Command::new("sh");
         world.prepare(&mut command);
@@ -164,12 +164,12 @@ impl Process {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// What it printed so far.
+    /// Returns what it has printed so far on stdout.
     pub fn printed(&self) -> String {
         text(&fs::read(self.stdout.path()).unwrap())
     }
 
-    /// What it said so far.
+    /// Returns what it has said so far on stderr.
     pub fn said(&self) -> String {
         text(&fs::read(self.stderr.path()).unwrap())
     }
@@ -179,7 +179,7 @@ impl Process {
         until(&format!("it says {what}"), || self.said().contains(what));
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     #[track_caller]
     pub fn end(self) -> Output {
         self.end_within(DEADLINE)
@@ -196,7 +196,7 @@ impl Process {
         }
     }
 
-    /// Ends its standard input.
+    /// Closes the standard input of the process.
     pub fn close_input(&mut self) {
         self.child.stdin = None;
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::place::{Place, X, claim_event};
 use crate::world::{code, json, text};
 
-/// A ledger with so many events.
+/// Makes a ledger with so many events.
 fn with(events: u64) -> Place {
     let place = Place::new();
     for _ in 0..events {
@@ -18,7 +18,7 @@ fn with(events: u64) -> Place {
     place
 }
 
-/// What `verify` finds: the code, and the file and problem of each.
+/// Returns the exit code of `verify`, and the file and the problem of each finding.
 fn findings(place: &Place, more: &[&str]) -> (i32, Vec<(String, String)>) {
     let output = place.call(&[&["verify", "p", "--json"], more].concat());
     let found = json(&output.stdout);
@@ -39,7 +39,7 @@ fn a_ledger_in_order_has_no_findings() {
     assert_eq!(place.json(&["verify", "p"])["events"], 3);
 }
 
-/// The claim commands and readers all answer 65, name this event, and change nothing.
+/// Asserts that append, claim, reap and the readers answer 65, name this event, change nothing.
 #[track_caller]
 fn assert_refused_naming(place: &Place, event: &str) {
     let before = place.names();
@@ -83,7 +83,7 @@ fn the_number_of_an_event_that_was_acknowledged_never_comes_again() {
     }
     assert_refused_naming(&place, "event-000002.json");
     place.put(2, X);
-    // Only the note of the newest event knows of the other one.
+    // Only the note of the newest event knows that the other one is missing.
     assert_refused_naming(&place, "event-000007.json");
     place.refused(65, &["show", "p", "7"]);
     fs::remove_file(place.path("event-000002.json")).unwrap();
@@ -246,7 +246,7 @@ fn foreign_files_and_wrong_names_are_told_and_repair_keeps_what_it_takes_out() {
     for name in ["notes.txt", "event-2.json", "event-0000003.json"] {
         fs::write(place.path(name), "{}").unwrap();
     }
-    // What a process that died long ago left, ours and a stranger's.
+    // These files are leftovers of processes that died long ago, one of ours and one of a stranger.
     for name in [".event-new.0123456789abcdef.tmp", ".event-x8Yq2.tmp"] {
         fs::write(place.path(name), X).unwrap();
         let touched = Command::new("touch")
@@ -309,7 +309,7 @@ fn an_event_over_a_megabyte_is_refused_and_one_that_others_wrote_is_told() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may have seen enough before all of it is written.
+    // The command may stop reading before all of it is written.
     let _ = child.stdin.take().unwrap().write_all(event.as_bytes());
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 65, "{output:?}");
@@ -335,7 +335,7 @@ fn an_event_that_was_edited_is_found_by_verify() {
     let (exit, found) = findings(&place, &[]);
     assert_eq!((exit, files(&found)), (65, vec![".snapshot.json"]));
     assert!(found[0].1.contains("edited"), "{found:?}");
-    // The same with one that changes who has what.
+    // An edited event that changes a claim is found, too.
     let until = Some("2099-01-01T00:00:00Z");
     place.put(
         8,

@@ -1,9 +1,9 @@
-//! Random operations of several processes that are killed and stopped, and a checker of its own.
+//! Random operations of several processes that are killed and stopped, and an independent checker.
 //!
-//! Each process says what was acknowledged to it. The checker reads the files as any other program
-//! would, with nothing of ours, and compares: no acknowledged event is lost, none is there twice,
-//! no number is another's, and at no event a node has two holders or a writer that does not hold
-//! it.
+//! Each process reports what was acknowledged to it. The checker reads the files as any other
+//! program would, without our code, and compares: no acknowledged event is lost, none is there
+//! twice, every number belongs to one event, and at no event does a node have two holders or a
+//! writer that does not hold it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +21,7 @@ use crate::place::judge;
 use crate::process::{Child, say};
 
 const PROCESSES: usize = 4;
-/// After so many processes were killed, the ledger is checked, and another one begun.
+/// The ledger is checked after so many kills, and another one begun.
 const KILLS: usize = 25;
 const NODES: u64 = 3;
 
@@ -49,8 +49,8 @@ fn random_operations_under_kills_and_stops_lose_nothing_and_give_no_node_to_two(
     ));
 }
 
-/// Kills and stops processes that work on one ledger. Returns it, and what was acknowledged to
-/// whom.
+/// Kills and stops processes that work on one ledger. Returns the ledger, and for each process what
+/// was acknowledged to it.
 fn round(random: &mut Random, end: Instant) -> (tempfile::TempDir, Vec<String>) {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = directory.path().join("p");
@@ -73,7 +73,7 @@ fn round(random: &mut Random, end: Instant) -> (tempfile::TempDir, Vec<String>) 
         });
         for _ in 0..KILLS {
             let index = random.next() as usize % PROCESSES;
-            // Its first answer shows that it is at work.
+            // The first answer of a process shows that it is at work.
             let (name, child) = &mut children[index];
             answers.push(format!("{name} {}", child.answer()));
             std::thread::sleep(Duration::from_micros(random.next() % 30_000));
@@ -99,7 +99,7 @@ fn round(random: &mut Random, end: Instant) -> (tempfile::TempDir, Vec<String>) 
             }
         }
     });
-    // The next command finds nothing in its way, and what the dead left is gone.
+    // The next command finds nothing in its way, and the leftovers of the dead are gone.
     let ledger = Ledger::open(&path, crate::world::DEADLINE).unwrap();
     ledger.append("{\"type\":\"last\"}").unwrap();
     assert_eq!(ledger.verify().unwrap().findings.len(), 0);
@@ -111,7 +111,7 @@ fn round(random: &mut Random, end: Instant) -> (tempfile::TempDir, Vec<String>) 
     (directory, answers)
 }
 
-/// By the protocol for external tools, without any sync.
+/// Appends by the protocol for external tools, without any sync.
 fn append_as_a_stranger(directory: &Path) {
     let ledger = directory.join("ledger");
     let lock = ledger.join("ledger.lock");
@@ -128,7 +128,7 @@ fn append_as_a_stranger(directory: &Path) {
     fs::remove_dir(lock).unwrap();
 }
 
-/// A process of the campaign: works until it is killed, and says what was acknowledged.
+/// Plays a process of the campaign: it works until it is killed, and reports what was acknowledged.
 pub fn work(directory: &Path, name: &str, seed: &str) {
     let owner = tenure::Owner::parse(name).unwrap();
     let asker = tenure::SessionOptions::new(owner).asker();
@@ -194,7 +194,7 @@ fn step(
     Ok(())
 }
 
-/// Compares the files with what was acknowledged. Returns how many events there are.
+/// Compares the files with what was acknowledged. Returns the number of events.
 fn check(directory: &Path, answers: &[String]) -> Result<usize, String> {
     let names = crate::site::names(&directory.join("ledger"));
     let names: BTreeSet<_> = names
@@ -244,8 +244,8 @@ fn check(directory: &Path, answers: &[String]) -> Result<usize, String> {
     Ok(events.len())
 }
 
-/// Follows who holds which node: owner, end and token. Fails where two do, where an end is
-/// nobody's, or where somebody writes who does not hold it.
+/// Follows the holders of all nodes, with owner, end and token. Fails if a node has two, if an
+/// event ends a claim that does not exist, or if a writer does not hold its node.
 fn replay(events: &[Value]) -> Result<(), String> {
     let mut holders: BTreeMap<String, (String, String, usize)> = BTreeMap::new();
     let mut seen = BTreeSet::new();

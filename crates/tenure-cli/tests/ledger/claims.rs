@@ -11,7 +11,7 @@ use crate::world::{DEADLINE, code, json, text};
 const LONG_AGO: &str = "2024-01-15T10:30:00Z";
 const A_LITTLE_LATER: &str = "2024-01-15T10:35:00Z";
 
-/// A ledger in which `old` has claims on nodes, which are over.
+/// Makes a ledger in which `old` had claims on these nodes, which are over.
 fn with_old_claims(nodes: &[&str]) -> Place {
     let place = Place::new();
     for (sequence, node) in (1..).zip(nodes) {
@@ -81,7 +81,7 @@ fn a_late_writer_is_refused_with_the_token_of_a_claim_that_is_over() {
         said.contains("1.2#1 was over at 2024-01-15T10:35:00Z"),
         "{said}"
     );
-    // Nobody took it over yet, and even so it is not renewed.
+    // The claim is not renewed even though no other owner has taken the node.
     place.refused(77, &["claim", "p", "1.2#1", "--owner", "old"]);
     assert_eq!(
         place.done(&["claim", "p", "1.2", "--owner", "old"]),
@@ -101,7 +101,7 @@ fn release_and_reap_in_the_same_instant_end_a_claim_once() {
     let lock = place.path("ledger.lock");
     let deadline = Instant::now() + DEADLINE;
     let (mut released_first, mut reaped_first) = (0, 0);
-    // Until each of them came first several times.
+    // The race is repeated until each of them came first several times.
     while released_first < 3 || reaped_first < 3 {
         assert!(
             Instant::now() < deadline,
@@ -111,7 +111,7 @@ fn release_and_reap_in_the_same_instant_end_a_claim_once() {
         let until = Some(A_LITTLE_LATER);
         let event = claim_event("lock_acquired", &node, "old", LONG_AGO, until);
         place.put(before as u64 + 1, &event);
-        // Both are in line before either goes on.
+        // Both commands are in line before either goes on.
         std::fs::create_dir(&lock).unwrap();
         let start = |arguments: &[&str]| Process::start(&mut place.command(arguments));
         let release = ["release", "p", &node, "--owner", "old", "--wait", "60s"];
@@ -211,7 +211,7 @@ fn a_claim_lasts_as_asked_for_or_as_the_ledger_says_from_a_second_to_an_hour() {
         };
         at("expires_at").since(at("acquired_at")).as_secs()
     };
-    // The end is rounded up to a whole second.
+    // The end of a claim is rounded up to a whole second.
     assert!((300..=301).contains(&seconds(place.json(&["claim", "p", "1"]))));
     assert!((1..=2).contains(&seconds(place.json(&["claim", "p", "2", "--ttl", "1s"]))));
     let meta = place.world.path("p/meta.json");

@@ -1,12 +1,12 @@
-//! Clocks that are wrong, and events that are.
+//! Clocks and events that are wrong.
 
 use std::process::{Command, Output};
 
 use crate::place::{Place, X, claim_event};
 use crate::world::{code, text};
 
-/// `tenure ledger ARGUMENTS` with the clock on the wall set wrong. A `faketime` that was killed
-/// leaves a semaphore, at which another one may fail: it is started again then.
+/// Runs `tenure ledger ARGUMENTS` with a wrong wall clock. A `faketime` that was killed leaves a
+/// semaphore, which may make the next one fail: the command is then started again.
 fn at(place: &Place, offset: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new("faketime");
     place.world.prepare(&mut command);
@@ -24,14 +24,14 @@ fn at(place: &Place, offset: &str, arguments: &[&str]) -> Output {
 fn a_clock_set_back_an_hour_neither_ends_a_claim_nor_gives_it_more_time() {
     let place = Place::new();
     place.done(&["claim", "p", "1.1", "--owner", "ana", "--ttl", "1s"]);
-    // An hour later, somebody claims another node: 1.1 is over by then.
+    // An hour later by the clock, bo claims another node: 1.1 is over by then.
     let later = at(
         &place,
         "+1h",
         &["claim", "p", "1.2", "--owner", "bo", "--ttl", "10m"],
     );
     assert_eq!(code(&later), 0, "{later:?}");
-    // The clock is set back. Nothing that was over is held again, and nothing that is held is over.
+    // The clock is set back. No claim that was over is held again, and none that is held is over.
     let late = ["append", "p", "--token", "1.1#1", "--owner", "ana", X];
     place.refused(77, &late);
     place.refused(75, &["claim", "p", "1.2", "--owner", "ana"]);
@@ -65,7 +65,7 @@ fn an_event_from_2035_holds_up_its_own_node_alone_until_its_owner_releases() {
     assert_eq!(place.done(&["claim", "p", "1.1", "--owner", "bo"]), "1.1#5");
     let released = text(&place.call(&["show", "p", "4"]).stdout);
     assert!(!released.contains("2035"), "{released}");
-    // A renewal does as well.
+    // A renewal by the owner helps as well as a release.
     place.put(6, &claim_event("lock_acquired", "1.3", "ana", at, until));
     place.done(&["claim", "p", "1.3#6", "--owner", "ana", "--ttl", "1s"]);
 }
@@ -88,7 +88,7 @@ fn a_claim_that_never_ends_or_is_not_whole_holds_up_its_own_node_alone_and_is_me
         let claim = |node: &str| place.call(&["claim", "p", node, "--owner", "bo"]);
         assert_eq!(code(&claim("1.2")), 0, "{event}");
         place.put(2, &event);
-        // Whoever has another node goes on, whoever wants another one gets it.
+        // The holder of another node goes on, and a claim on a third node succeeds.
         assert_eq!(code(&claim("1.3")), 0, "{event}");
         place.done(&["claim", "p", "1.2#1", "--owner", "bo"]);
         place.done(&["append", "p", "--token", "1.2#1", "--owner", "bo", X]);

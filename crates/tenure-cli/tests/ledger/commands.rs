@@ -1,4 +1,4 @@
-//! What each command prints.
+//! The output of each command.
 
 use std::fs;
 use std::time::Duration;
@@ -152,7 +152,7 @@ fn a_ledger_of_the_other_form_is_read_and_not_written() {
         let said = place.refused(65, arguments);
         assert!(said.contains("only read"), "{said}");
     }
-    // It has claims of another kind, which are not ours to tell.
+    // A ledger of this form has claims of another kind, which we do not read.
     let said = place.refused(65, &["claims", "p"]);
     assert!(said.contains("claims in it are not read"), "{said}");
     assert_eq!(place.names(), ["000001.json", "000002.json", "notes.txt"]);
@@ -182,7 +182,7 @@ fn a_signal_while_waiting_ends_with_130_and_leaves_nothing_behind() {
             );
         }
     };
-    // The lock of a stranger, and the kernel lock before it.
+    // The command waits first for the lock of a stranger, then for the kernel lock before it.
     fs::create_dir(place.path("ledger.lock")).unwrap();
     interrupt_while("another program");
     fs::remove_dir(place.path("ledger.lock")).unwrap();

@@ -11,7 +11,7 @@ use crate::process::Child;
 use crate::site::Process;
 use crate::world::code;
 
-/// A ledger where syncing costs nothing: what is tried here is who meets whom.
+/// Makes a ledger where syncing costs nothing: these tests are about concurrency, not durability.
 fn in_memory() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = directory.path().join("p");
@@ -67,7 +67,7 @@ fn commands_that_append_at_once_lose_nothing() {
     assert_eq!(place.done(&["append", "p", X]), "41");
 }
 
-/// How many rounds there are in all: 10,000 where the long campaigns run.
+/// Returns the number of rounds in all: 10,000 where the long campaigns run.
 fn rounds() -> usize {
     match std::env::var_os("TENURE_TEST_EVERY_CALL") {
         Some(_) => 10_000,
@@ -84,7 +84,7 @@ fn of_many_agents_that_claim_a_few_nodes_again_and_again_never_two_have_one() {
         won += child.answer().parse::<usize>().unwrap();
         child.finish();
     }
-    // Each that won acquired, worked and released; nobody else wrote anything.
+    // Each winner acquired, worked and released, and no other process wrote anything.
     assert_eq!(count(&path), 3 * won);
     let ledger = Ledger::open(&path, crate::world::DEADLINE).unwrap();
     assert_eq!(ledger.claims().unwrap(), []);

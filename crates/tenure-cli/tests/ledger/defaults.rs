@@ -1,4 +1,4 @@
-//! How long an append waits if nobody says so, and how often it looks at the lock of a stranger.
+//! The default wait of an append, and how often it tries the lock of a stranger.
 
 use std::fs;
 use std::process::Command;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::site::{Process, put};
 use crate::world::{World, code, text};
 
-/// The interval that the protocol for external programs names.
+/// The interval that the protocol for external programs prescribes.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// A ledger that a stranger has locked.
+/// Makes a ledger that a stranger has locked.
 fn locked() -> World {
     let world = World::new();
     assert_eq!(code(&world.call(["ledger", "init", "l"])), 0);
@@ -36,11 +36,11 @@ fn the_lock_of_a_stranger_is_tried_every_10_ms() {
     let at = |line: &str| line.split(' ').next()?.parse::<f64>().ok();
     let tries: Vec<f64> = trace.lines().filter_map(at).collect();
     let gaps = tries.windows(2).map(|two| two[1] - two[0]);
-    // The last pause is what is left of the wait.
+    // The last pause is only the rest of the wait.
     let gaps: Vec<f64> = gaps.take(tries.len().saturating_sub(2)).collect();
     let every = EVERY.as_secs_f64();
     let shortest = gaps.iter().copied().fold(f64::INFINITY, f64::min);
-    // However busy the machine is: none of up to 200 pauses is shorter, and the best of them is
+    // On however busy a machine, none of up to 200 pauses is shorter, and the best of them is
     // hardly longer.
     assert!(shortest >= every, "{gaps:?}");
     assert!(shortest < 1.8 * every, "{gaps:?}");

@@ -1,8 +1,9 @@
 //! SIGKILL at every system call that changes something.
 //!
-//! A command is traced once, to see which calls it makes. Then it is made anew for each of those
-//! calls, on a ledger of its own, and killed instead of making it. A killed process leaves what it
-//! wrote whether it was synced or not, so the ledgers are where syncing costs nothing.
+//! A command is traced once, to list the calls it makes. Then it is made anew for each of those
+//! calls, on a ledger of its own, and killed instead of making it. A killed process leaves its
+//! writes behind, whether they were synced or not, so these ledgers lie where syncing costs
+//! nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +13,13 @@ use crate::place::{Place, X, claim_event, count, judge, put};
 use crate::strace::{Point, kill_at, points};
 use crate::world::code;
 
-/// A command that is killed everywhere.
+/// A command that is killed at each of its calls.
 struct Victim<'a> {
     place: &'a Place,
     directory: TempDir,
-    /// Makes the ledger as it is before.
+    /// Makes the ledger as it is before the command.
     before: fn(&Path),
-    /// The command on a ledger, of which `DIR` stands for the directory.
+    /// The command; `DIR` stands for the directory of the ledger.
     arguments: &'a [&'a str],
 }
 
@@ -35,8 +36,8 @@ impl Victim<'_> {
         self.arguments.iter().map(own).collect()
     }
 
-    /// Kills it at every call. Returns the ledger that each leaves, and whether it was
-    /// acknowledged.
+    /// Kills the command at every call. Returns for each kill the ledger, whether the command was
+    /// acknowledged, and the call.
     fn kill_everywhere(&self) -> Vec<(PathBuf, bool, Point)> {
         let traced = self.fresh("traced");
         let arguments = self.on(&traced);
@@ -53,8 +54,9 @@ impl Victim<'_> {
         left
     }
 
-    /// After each kill the next one is not held up, and the replay of others agrees. Returns how
-    /// many events the killed one left, each with whether it was acknowledged.
+    /// Asserts that after each kill the next append is not held up, and that the replay of others
+    /// agrees. Returns for each kill the number of events that it left, and whether it was
+    /// acknowledged.
     fn check(&self, before: usize) -> Vec<(usize, bool)> {
         let mut added = Vec::new();
         let left = self.kill_everywhere();
@@ -120,7 +122,7 @@ fn an_append_killed_at_any_system_call_is_there_whole_or_not_at_all() {
     assert!(added.contains(&(0, false)) && added.contains(&(1, false)));
 }
 
-/// A claim that is over.
+/// Writes two claims that are over.
 fn over(directory: &Path) {
     for (sequence, node) in [(1, "1.1"), (2, "1.2")] {
         let (at, until) = ("2024-01-15T10:30:00Z", Some("2024-01-15T10:35:00Z"));
@@ -138,7 +140,7 @@ fn a_claim_killed_at_any_system_call_leaves_the_node_with_one_owner_or_none() {
         before: over,
         arguments: &["ledger", "claim", "DIR", "1.1", "--owner", "new"],
     };
-    // It is reaped first.
+    // The old claim is reaped first.
     let added = victim.check(2);
     eprintln!("a claim, killed {} times", added.len());
     for (events, told) in &added {

@@ -8,15 +8,15 @@
 //! | `strangers` | the script of the protocol for external tools; locks that others make |
 //! | `stalled` | an appender that stands still while its lock is taken away |
 //! | `claims` | one winner, late writers, release and reap at once |
-//! | `clocks` | clocks that are wrong, and events that are |
+//! | `clocks` | clocks and events that are wrong |
 //! | `broken` | gaps, torn and foreign files, a full disk; verify and repair |
 //! | `unknown` | steps that fail once an event is in place, answers that cannot be printed |
 //! | `snapshot` | the claims without replaying everything |
-//! | `commands` | what each command prints |
-//! | `defaults` | how long an append waits, and how often it looks |
-//! | `place` | a ledger that the replay of other programs is run on when the test ends |
+//! | `commands` | the output of each command |
+//! | `defaults` | the default wait of an append, and how often it tries the lock of a stranger |
+//! | `place` | a ledger that is replayed as other programs do when the test ends |
 
-// All of it is test code, helpers included.
+// The whole crate is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
 mod broken;

@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 
 use crate::world::{World, code, json, text};
 
-/// An event that says nothing.
+/// An event without any meaning.
 pub const X: &str = "{\"type\":\"x\"}";
 
 pub struct Place {
     pub world: World,
-    /// Whether its ledger is one that other programs cannot read, by intention.
+    /// True if other programs cannot read the ledger, on purpose.
     broken: bool,
 }
 
 impl Place {
-    /// One with an empty ledger in `p`.
+    /// Makes a place with an empty ledger in `p`.
     pub fn new() -> Self {
         let place = Self {
             world: World::new(),
@@ -29,12 +29,12 @@ impl Place {
         place
     }
 
-    /// The ledger is left broken.
+    /// Leaves the ledger broken: it is not judged when the test ends.
     pub fn stays_broken(&mut self) {
         self.broken = true;
     }
 
-    /// `tenure ledger ARGUMENTS`.
+    /// Returns `tenure ledger ARGUMENTS`.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.world.tenure();
         command.arg("ledger").args(arguments);
@@ -45,7 +45,7 @@ impl Place {
         self.command(arguments).output().unwrap()
     }
 
-    /// What it prints, as it must succeed.
+    /// Runs a command that must succeed, and returns its output.
     #[track_caller]
     pub fn done(&self, arguments: &[&str]) -> String {
         let output = self.call(arguments);
@@ -53,7 +53,7 @@ impl Place {
         text(&output.stdout).trim_end().to_owned()
     }
 
-    /// What it says, as it must fail with this code.
+    /// Runs a command that must fail with this code, and returns its message.
     #[track_caller]
     pub fn refused(&self, expected: i32, arguments: &[&str]) -> String {
         let output = self.call(arguments);
@@ -73,22 +73,22 @@ impl Place {
         self.world.path("p/ledger").join(name)
     }
 
-    /// Writes an event as a stranger.
+    /// Writes an event as another program does.
     pub fn put(&self, sequence: u64, event: &str) {
         put(&self.world.path("p"), sequence, event);
     }
 
-    /// All names in the directory of the ledger.
+    /// Returns all names in the directory of the ledger.
     pub fn names(&self) -> Vec<String> {
         crate::site::names(&self.path(""))
     }
 
-    /// How many events there are.
+    /// Counts the events.
     pub fn events(&self) -> usize {
         count(&self.world.path("p"))
     }
 
-    /// The types of all events.
+    /// Returns the types of all events.
     pub fn kinds(&self) -> Vec<String> {
         let log = self.json(&["log", "p", "--limit", "100000"]);
         let kind = |event: &Value| event["event"]["type"].as_str().unwrap_or("").to_owned();
@@ -104,7 +104,7 @@ impl Drop for Place {
     }
 }
 
-/// How many events a ledger has.
+/// Counts the events of a ledger.
 pub fn count(directory: &Path) -> usize {
     let names = crate::site::names(&directory.join("ledger"));
     names
@@ -113,13 +113,13 @@ pub fn count(directory: &Path) -> usize {
         .count()
 }
 
-/// Writes an event as a stranger.
+/// Writes an event as another program does.
 pub fn put(directory: &Path, sequence: u64, event: &str) {
     let name = format!("ledger/event-{sequence:06}.json");
     fs::write(directory.join(name), format!("{event}\n")).unwrap();
 }
 
-/// A claim event with its times.
+/// Returns a claim event with its times.
 pub fn claim_event(kind: &str, node: &str, owner: &str, at: &str, until: Option<&str>) -> String {
     let mut event = json!({"type": kind, "timestamp": at, "node_id": node, "owner": owner});
     if let Some(until) = until {

@@ -1,4 +1,4 @@
-//! What a child process does.
+//! The roles of a child process.
 
 use std::fs;
 use std::path::Path;
@@ -11,11 +11,11 @@ use tenure_lockfile::FileCaller;
 use crate::campaign;
 use crate::process::{Child, role, say};
 
-/// The test a child runs. See [`a_child_process_plays_its_role`].
+/// The test that a child process runs. See [`a_child_process_plays_its_role`].
 pub const ENTRY: &str = "roles::a_child_process_plays_its_role";
 
-/// In a child this is the way into its role. In the test run it has no role, starts such
-/// a child, and hears its answer.
+/// In a child this test is the way into its role. In the test run it has no role: it starts such a
+/// child, and hears its answer.
 #[test]
 fn a_child_process_plays_its_role() {
     let Some((role, arguments)) = role() else {
@@ -47,8 +47,8 @@ fn append(directory: &Path, name: &str, times: &str) {
     }
 }
 
-/// Claims one of the nodes again and again, in some order that depends on the name. Whoever has a
-/// node makes a file that nobody else may have made.
+/// Claims one of the nodes again and again, in an order that depends on the name. While it has a
+/// node it makes a file that must not exist yet.
 fn claim(directory: &Path, name: &str, rounds: &str) {
     let asker = |name: &str| {
         let owner = tenure::Owner::parse(name).unwrap();

@@ -1,4 +1,4 @@
-//! The claims without replaying everything.
+//! Reading the claims without replaying every event.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ fn numbered(kind: &str, sequence: u64) -> String {
     format!("{{\"type\":\"{kind}\",\"n\":{sequence}}}")
 }
 
-/// A ledger with 300 events, some of them claims.
+/// Makes a ledger with 300 events, some of them claims.
 fn large() -> Place {
     let place = Place::new();
     for sequence in 1..=300 {

@@ -9,7 +9,7 @@ use crate::world::{code, signal, text, until};
 
 const OURS: &str = "{\"type\":\"ours\"}";
 
-/// `tenure ledger append` that stands still after a call.
+/// Starts a `tenure ledger append` that stands still after a call.
 fn stopped_after(place: &Place, is_meant: impl Fn(&Point) -> bool) -> Process {
     let arguments = ["ledger", "append", "q", OURS];
     assert_eq!(code(&place.call(&["init", "q"])), 0);
@@ -18,7 +18,7 @@ fn stopped_after(place: &Place, is_meant: impl Fn(&Point) -> bool) -> Process {
         .into_iter()
         .find(is_meant)
         .expect("there is such a call");
-    // Its first event there is the second one here, after the same calls.
+    // Its event in this ledger comes after the calls that were traced in the other one.
     let arguments = ["ledger", "append", "p", OURS];
     let filter = format!("trace={}", point.call);
     let inject = format!("inject={}:signal=STOP:when={}", point.call, point.number);
@@ -39,7 +39,7 @@ fn go_on(tracer: Process) -> std::process::Output {
     tracer.end()
 }
 
-/// A stranger takes the lock for stale, appends, and goes.
+/// Takes the lock as a stranger who thinks it stale, appends, and goes.
 fn stranger_appends(place: &Place, sequence: u64) {
     fs::remove_file(place.path("ledger.lock")).unwrap();
     fs::create_dir(place.path("ledger.lock")).unwrap();
@@ -53,7 +53,7 @@ fn an_appender_whose_lock_was_taken_before_its_event_is_in_place_writes_nothing(
     let stalled = stopped_after(&place, |point| {
         point.call.starts_with("link") && point.line.contains("ledger.lock")
     });
-    // None of ours takes its lock, however long it stands still.
+    // No process of ours takes its lock, however long it stands still.
     place.refused(75, &["append", "p", "--wait", "50ms", X]);
     stranger_appends(&place, 1);
     let output = go_on(stalled);
@@ -80,7 +80,7 @@ fn an_appender_whose_lock_was_taken_after_its_event_is_in_place_does_not_acknowl
         });
         fs::remove_file(place.path("ledger.lock")).unwrap();
         if replaced {
-            // A stranger that counted before our event came puts its own over it.
+            // A stranger that counted before our event came puts its own event over ours.
             let own = place.path("own");
             fs::write(&own, "{\"type\":\"theirs\"}\n").unwrap();
             fs::rename(own, place.path("event-000001.json")).unwrap();

@@ -1,5 +1,4 @@
-//! A step after the event is in place fails: whether it is there is not known, and told with its
-//! number.
+//! A step fails after the event is in place: the result is unknown, and told with its number.
 
 use std::fs::File;
 
@@ -10,7 +9,7 @@ use crate::site::Process;
 use crate::strace::{points, strace};
 use crate::world::{code, json, text};
 
-/// `tenure ledger ARGUMENTS --json`, in which the sync of this number and all after it fail.
+/// Runs `tenure ledger ARGUMENTS --json`; its n-th sync and all after it fail.
 fn with_failing_syncs(place: &Place, from: usize, arguments: &[&str]) -> (i32, Value) {
     let inject = format!("inject=fsync:error=EIO:when={from}+");
     let arguments = [&["ledger"], arguments, &["--json"]].concat();
@@ -35,7 +34,7 @@ fn an_event_whose_sync_failed_is_told_as_unknown_with_its_number_and_nobody_appe
         remedy.contains("tenure ledger show") && remedy.ends_with("p 3"),
         "{remedy}"
     );
-    // Whoever comes next syncs it first, and appends nothing if that fails.
+    // The next command syncs the event first, and appends nothing if that fails.
     for from in [2, 3] {
         let (exit, error) = with_failing_syncs(&place, from, &["append", "p", X]);
         assert_eq!(

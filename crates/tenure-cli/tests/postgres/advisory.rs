@@ -162,7 +162,7 @@ fn a_killed_waiter_leaves_no_trace() {
         &scene.world,
         ["advisory", "run", "agent", "42", "--", "true"],
     );
-    // Who comes to read waits behind one who waits to write.
+    // A reader that comes now waits behind the waiting writer.
     let is_closed = || {
         let shared = "select pg_try_advisory_lock_shared(1, 42)";
         scene.database.psql(shared) == "f"
@@ -246,7 +246,7 @@ fn a_run_inside_of_a_run_under_the_same_lock_is_refused_at_once() {
     assert_eq!(code(&busy), 75, "{busy:?}");
     let (other, _) = nested(&["1", "6", "--", "true"]);
     assert_eq!(code(&other), 0, "{other:?}");
-    // What outlived its run only has the variable left.
+    // A process that outlived its run has only the variable left.
     let script = "echo $TENURE_ADVISORY";
     let told = world.call(["advisory", "run", "1", "5", "--", "sh", "-c", script]);
     let mut after = world.tenure();

@@ -1,5 +1,5 @@
-//! A server that is away while a store is opened: it restarts, starts up, ends connections, or was
-//! never there.
+//! A server that is away while a store is opened: it restarts, is starting up, ends connections, or
+//! was never there.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,22 +14,21 @@ use crate::process::Process;
 use crate::scene::{Scene, address};
 use crate::world::{World, code, text};
 
-/// Longer than a command that does not wait takes on a busy machine, and shorter than any wait
-/// here.
+/// Longer than a command without a wait takes on a busy machine, and shorter than any wait here.
 const AT_ONCE: Duration = Duration::from_secs(10);
-/// How long a command waits here.
+/// The wait that these commands ask for.
 const LONG: &str = "60s";
 
-/// What a server that is away does with a connection.
+/// The answer to a connection while the server is away.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
-    /// An error, with this code, after the client said who it is.
+    /// An error with this code, once the client has said who it is.
     Error(&'static str),
-    /// An end without a word.
+    /// An end without any message.
     Reset,
 }
 
-/// A server that lets nobody in, and counts who asks.
+/// A server that admits no client, and counts the connections.
 struct Refusing {
     port: u16,
     asked: Arc<AtomicUsize>,
@@ -97,7 +96,7 @@ fn a_server_that_restarts_is_waited_for_until_the_wait_is_over() {
     }
     let upgrade = ["upgrade", "--wait", LONG, &lease];
     waiting.push(Process::tenure(&by_tcp, upgrade));
-    // Those that were not asked to wait give up later than this.
+    // A command that did not ask to wait gives up later than this.
     waiting.push(Process::tenure(&by_tcp, ["ls"]));
     thread::sleep(Duration::from_secs(3));
     for one in &mut waiting {

@@ -33,13 +33,13 @@ fn run_takes_the_lock_tells_the_command_and_gives_it_back() {
     assert_eq!(world.json(["ls"])["held"], serde_json::json!([]));
 }
 
-/// The proof that no pooler shares sessions is among the twelve.
+/// The twelve statements include the proof that no pooler shares sessions.
 #[test]
 fn a_run_asks_the_server_twelve_times_on_two_connections() {
     let scene = Scene::new();
     assert_eq!(code(&scene.world.run(["x", "--", "true"])), 0);
     let proxy = Proxy::before(&scene.database);
-    // With leases that last long enough not to be renewed meanwhile.
+    // The leases here last long enough not to be renewed meanwhile.
     let world = World::at(&proxy.url_through(&scene.database));
     assert_eq!(code(&world.run(["x", "--", "true"])), 0);
     let asked = proxy.answered();
@@ -226,7 +226,7 @@ fn a_nested_run_knows_what_the_outer_one_holds() {
 fn what_fails_for_a_moment_is_tried_as_often_as_the_settings_say_and_then_told() {
     let scene = Scene::new();
     let world = &scene.world;
-    // Each try fails for the moment, once it has waited for the row for a sixth of a lease.
+    // Each try fails for the moment, after it has waited for the row for a sixth of the lease.
     let lease = world.lock(["x"]);
     let mut psql = scene.database.session();
     psql.run("begin");
@@ -250,6 +250,6 @@ fn what_fails_for_a_moment_is_tried_as_often_as_the_settings_say_and_then_told()
     assert!(!said.contains("too many retries"), "{said}");
     let delay = ("TENURE_RETRY_INITIAL_DELAY_MS", "2000");
     let (_, took) = renew(&[("TENURE_RETRY_MAX_ATTEMPTS", "2"), delay]);
-    // Half of it is drawn by lot.
+    // Half of the delay is random.
     assert!(took >= Duration::from_secs(1), "{took:?}");
 }

@@ -19,7 +19,7 @@ fn the_command_of_a_holder_that_is_cut_off_is_ended_before_anybody_else_is_grant
     command.stderr(fs::File::create(cut.path("said")).unwrap());
     let mut holder = Holder::from_command(command);
     let pid = holder.command;
-    // Runs at the very moment of the grant: is the command of the other still there?
+    // This runs in the instant of the grant, and asks whether the other's command is still there.
     let look = format!("if kill -0 {pid} 2>/dev/null; then echo both; else echo alone; fi");
     let mut next = scene.world.tenure();
     next.args([

@@ -7,7 +7,7 @@ use crate::process::{TELL, token};
 use crate::scene::Scene;
 use crate::world::{World, code, text};
 
-/// `TENURE_LEASES` as a command under `run` gets it.
+/// Returns `TENURE_LEASES` as a command under `run` gets it.
 fn leases(world: &World) -> String {
     let output = world.run(["x", "--", "sh", "-c", "echo \"$TENURE_LEASES\""]);
     assert_eq!(code(&output), 0, "{output:?}");

@@ -1,4 +1,4 @@
-//! A server without room for one more connection, or that says nothing.
+//! A server without room for one more connection, or one that does not answer.
 
 use std::net::TcpListener;
 use std::process::{Child, Stdio};
@@ -10,15 +10,15 @@ use tenure_testkit::postgres::{Cluster, Database, Psql, Settings};
 use crate::scene::address;
 use crate::world::{World, code, signal, text, until};
 
-/// How many connections the server takes.
+/// The number of connections that the server accepts.
 const ROOM: usize = 8;
 /// Longer than any of these commands wants to wait, with room for a busy machine, and shorter than
-/// a server is given that starts up.
+/// the time that a server gets to start up.
 const SOON: Duration = Duration::from_secs(12);
-/// As long as that.
+/// The time that a server gets to start up.
 const OPENING: Duration = Duration::from_secs(15);
 
-/// A server that others have all connections of.
+/// A server whose connections are all taken by others.
 struct Full {
     world: World,
     others: Vec<Psql>,

@@ -1,4 +1,4 @@
-//! From one process to the next.
+//! The hand-over from one process to the next.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::world::World;
 #[test]
 fn a_run_hands_over_to_the_next_when_it_ends() {
     let Scene { world, database } = Scene::new();
-    // As if on another machine: by TCP, and with nothing in common but the server.
+    // The waiter shares nothing with the holder but the server and uses TCP, as on another machine.
     let other = World::at(&crate::scene::address(&database.tcp_url()));
     let mut holder = Holder::start(&world, ["x"]);
     let next = Process::in_line(&other, "x", "next");

@@ -1,6 +1,6 @@
-//! The command on PostgreSQL: a real server, real processes, and what can go wrong between them.
+//! The command on PostgreSQL: a real server, real processes, and faults between them.
 
-// All of it is test code, helpers included.
+// The whole crate is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
 mod advisory;

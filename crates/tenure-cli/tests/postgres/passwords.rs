@@ -1,5 +1,4 @@
-//! The password of an address is told to the server, to the command under `run`, and to nobody
-//! else.
+//! The password of an address is given only to the server and to the command under `run`.
 
 use std::fs;
 use std::process::Output;

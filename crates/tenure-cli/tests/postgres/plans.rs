@@ -1,4 +1,4 @@
-//! No statement of the store scans a table: the server tells how it carried out each statement of
+//! No statement of the store scans a table: the server's log shows the plan of each statement of
 //! every command.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ const ALLOWED: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// A cluster whose log has the plan of every statement, those of functions included.
+/// Starts a cluster whose log has the plan of every statement, including those in functions.
 fn explaining() -> Cluster {
     let settings = Settings::default()
         .parameter("session_preload_libraries", "auto_explain")
@@ -39,7 +39,7 @@ fn explaining() -> Cluster {
     Cluster::with(&settings)
 }
 
-/// Every command of the contract that asks the store.
+/// Runs every command of the contract that asks the store.
 fn use_everything(world: &World) {
     let done = |arguments: &[&str]| {
         let output = world.call(arguments.iter().copied());
@@ -101,7 +101,7 @@ fn use_everything(world: &World) {
     done(&["doctor"]);
 }
 
-/// A hook of a coding agent, with the guard of edits.
+/// Runs a hook of a coding agent, with the guard of edits.
 fn hook(world: &World, event: &str) {
     std::fs::write(world.path("tenure.toml"), "[guard]\nedits = true\n").unwrap();
     let body = serde_json::json!({
@@ -121,7 +121,7 @@ fn hook(world: &World, event: &str) {
     assert!(hook.wait().unwrap().success());
 }
 
-/// The plans in a log, by their statements.
+/// Returns the plans in a log, by their statements.
 fn plans(log: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut plans = BTreeMap::<String, BTreeSet<String>>::new();
     for entry in log.split(" plan:\n").skip(1) {

@@ -1,4 +1,4 @@
-//! What cannot be: the exit code, and what is said.
+//! Requests that cannot be met: their exit codes and messages.
 
 use std::net::TcpListener;
 
@@ -6,7 +6,7 @@ use crate::process::Process;
 use crate::scene::Scene;
 use crate::world::{World, code, json, text};
 
-/// A port nobody listens on.
+/// Returns a port without a listener.
 fn nobody() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
@@ -20,7 +20,7 @@ fn a_server_that_is_not_there_is_69() {
         &["ls", "--json"],
         &["advisory", "ls", "--json"],
     ];
-    // At once: those that look wait a while for a server.
+    // The commands run at the same time, as those that only look wait a while for a server.
     let calls = commands.map(|command| Process::tenure(&world, command.iter().copied()));
     for call in calls {
         let output = call.end();

@@ -1,4 +1,4 @@
-//! A database of one's own, and the command in it.
+//! A database for one test, and commands that use it.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,10 @@ use tenure_testkit::postgres::{Cluster, Database, Proxy};
 
 use crate::world::{World, holds_within};
 
-/// How long a lease lasts here that nobody renews: short enough to be waited for, long enough for
-/// a busy machine.
+/// The time of a lease without renewal: short enough to wait for, long enough for a busy machine.
 pub const TTL: Duration = Duration::from_secs(3);
 
-/// In every address. The server trusts whoever comes; nothing of ours may tell it.
+/// Part of every address. The server trusts every client; none of our output may show it.
 pub const PASSWORD: &str = "s3cret-Word";
 
 /// An empty database on the shared server.
@@ -31,14 +30,14 @@ impl Scene {
         Self { world, database }
     }
 
-    /// The same database by a way that can be cut.
+    /// Returns a world that reaches the database through a proxy, which can cut it off.
     pub fn behind_proxy(&self) -> (Proxy, World) {
         let proxy = Proxy::before(&self.database);
         let world = World::at(&address(&proxy.url_through(&self.database)));
         (proxy, world)
     }
 
-    /// Ends every connection of Tenure's from the server's side; says how many there were.
+    /// Ends every connection of Tenure at the server, and returns their number.
     pub fn terminate(&self) -> usize {
         let sql = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
                    where datname = current_database() and application_name like 'tenure%'";
@@ -46,7 +45,7 @@ impl Scene {
     }
 }
 
-/// With a password, and leases of [`TTL`].
+/// Returns the address with a password, and with leases of [`TTL`].
 pub fn address(url: &str) -> String {
     let url = url.replacen(
         "postgres://postgres@",
@@ -57,7 +56,7 @@ pub fn address(url: &str) -> String {
     format!("{url}?lease_ttl={ttl}s")
 }
 
-/// The one lease of a resource, which must be held.
+/// Returns the one lease of a resource, which must be held.
 #[track_caller]
 pub fn lease_of(world: &World, resource: &str) -> Value {
     let held = world.json(["ls", resource]);
@@ -66,7 +65,7 @@ pub fn lease_of(world: &World, resource: &str) -> Value {
     held[0].clone()
 }
 
-/// Waits for so long, and fails if the claim does not hold all the time.
+/// Waits for so long, and fails unless the claim holds all the time.
 #[track_caller]
 pub fn stays(what: &str, time: Duration, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();

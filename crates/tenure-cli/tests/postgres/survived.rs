@@ -1,4 +1,4 @@
-//! The server ends connections, or itself, and the lease does not run out meanwhile.
+//! The server ends connections or stops, and the lease does not run out meanwhile.
 
 use tenure_testkit::postgres::{Cluster, Settings, Stop};
 
@@ -32,7 +32,7 @@ fn a_holder_and_a_waiter_survive_a_restart_of_the_server() {
     for how in [Stop::Fast, Stop::Crash] {
         let mut cluster = Cluster::with(&Settings::default());
         let scene = Scene::on(&cluster);
-        // A start takes a while; leases here last as long as they do by default.
+        // A start of the server takes a while, so these leases last as long as by default.
         let url = scene.world.store().replace("lease_ttl=3s", "lease_ttl=30s");
         let world = crate::world::World::at(&url);
         let mut holder = Holder::start(&world, ["x"]);

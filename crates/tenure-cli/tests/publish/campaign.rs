@@ -1,17 +1,17 @@
-//! Publishes at random, some killed, some stopped for a while, beside readers and recoveries, and
-//! an own checker.
+//! Random publishes, some killed, some stopped for a while, beside readers and recoveries, and an
+//! independent checker.
 //!
-//! Every version is a directory of files that all say which version they are of. Readers open what
-//! is in place and read it to its end; what the system does while they read is told by the inode.
-//! The checker knows when each publish began, ended, and whether it was acknowledged:
+//! Every version is a directory of files that all name their version. Readers open the directory in
+//! place and read it to its end; the inode tells whether it was replaced while they read. The
+//! checker knows when each publish began and ended, and whether it was acknowledged:
 //!
-//! - Every look finds one version, whole, of this target. The target is never missing once it was
-//!   there.
+//! - Every look finds one whole version of this target. Once the target is there it is never
+//!   missing.
 //! - A look that begins after a publish was acknowledged finds nothing that had ended before that
 //!   publish began.
-//! - At the end `tenure recover` leaves exactly one version in place, the one that the last
-//!   committed manifest names; no manifest is pending, every acknowledged publish is committed, and
-//!   what is left in `tmp` belongs to a publish that was killed.
+//! - At the end `tenure recover` leaves exactly one version in place, which the last committed
+//!   manifest names. No manifest is pending, every acknowledged publish is committed, and the
+//!   leftovers in `tmp` belong to publishes that were killed.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -33,7 +33,7 @@ use crate::world::{code, signal, text};
 const TARGETS: usize = 2;
 const PUBLISHERS: usize = 3;
 const READERS: usize = 2;
-/// The files of a version, and how long each is.
+/// The files of a version, with their lengths.
 const FILES: [(&str, usize); 4] = [
     ("a.txt", 10),
     ("b.txt", 300_000),
@@ -41,7 +41,7 @@ const FILES: [(&str, usize); 4] = [
     ("in/deep/d.txt", 100),
 ];
 
-/// One publish: when it began, when its process was gone, and whether it was acknowledged.
+/// A publish: when it began, when its process was gone, and whether it was acknowledged.
 #[derive(Debug, Clone)]
 struct Publish {
     target: usize,
@@ -51,14 +51,14 @@ struct Publish {
     killed: bool,
 }
 
-/// What a reader found.
+/// A look of a reader, with the version that it found.
 struct Look {
     target: usize,
     began: Instant,
     version: usize,
 }
 
-/// The campaign, seen by all of its threads.
+/// The campaign, shared by all of its threads.
 struct Campaign {
     site: Site,
     targets: Vec<String>,
@@ -66,7 +66,7 @@ struct Campaign {
     seed: u64,
     publishes: Mutex<Vec<Publish>>,
     looks: Mutex<Vec<Look>>,
-    /// Microseconds that a publish takes, about.
+    /// The time of a publish in microseconds, roughly.
     takes: AtomicU64,
 }
 
@@ -125,7 +125,7 @@ impl Campaign {
         }
     }
 
-    /// Returns the number of a new version.
+    /// Records a new version, and returns its number.
     fn begin(&self, target: usize) -> usize {
         let mut publishes = self.publishes.lock().unwrap();
         publishes.push(Publish {
@@ -138,7 +138,8 @@ impl Campaign {
         publishes.len() - 1
     }
 
-    /// Kills a publisher or stops it for a while, one in two. Returns true if it was killed.
+    /// Kills one in three publishers, and stops one in six for a while; half of the latter die then,
+    /// too. Returns true if the publisher was killed.
     fn trouble(&self, child: &mut Child, random: &mut Random) -> bool {
         let takes = self.takes.load(Ordering::Relaxed);
         let some_time = |random: &mut Random| Duration::from_micros(random.below(takes * 3 / 2));
@@ -169,7 +170,7 @@ impl Campaign {
         (publish.ended, publish.killed) = (Some(Instant::now()), killed);
         match output.status.code() {
             Some(0) => publish.acknowledged = true,
-            // Another one was at work, or was taken for dead: nothing was published.
+            // Another publisher was at work, or was taken for dead, so nothing was published.
             Some(75) => {}
             None if killed => {}
             _ => panic!("version {version}: {output:?}"),
@@ -181,7 +182,7 @@ impl Campaign {
         }
     }
 
-    /// Reads what is in place, again and again.
+    /// Reads the directory in place, again and again.
     fn read(&self, number: usize) {
         let mut random = self.random(PUBLISHERS + number);
         let mut was_there = [false; TARGETS];
@@ -212,7 +213,7 @@ impl Campaign {
         }
     }
 
-    /// Judges what was seen while it went on.
+    /// Checks what the readers saw during the campaign.
     fn check_looks(&self) {
         let publishes = self.publishes.lock().unwrap();
         for look in self.looks.lock().unwrap().iter() {
@@ -223,7 +224,7 @@ impl Campaign {
         }
     }
 
-    /// Judges what is left at the end.
+    /// Checks what is left at the end.
     fn check_end(&self) {
         let recovered = self.site.world.call(["recover"]);
         assert_eq!(code(&recovered), 0, "{recovered:?}");
@@ -268,8 +269,8 @@ impl Campaign {
     }
 }
 
-/// Fails if this version had ended before a publish began that was acknowledged by then: it was
-/// replaced.
+/// Fails if this version was replaced: it had ended before a publish began that was acknowledged by
+/// this time.
 #[track_caller]
 fn assert_not_older(publishes: &[Publish], target: usize, version: usize, by: Instant) {
     let Some(ended) = publishes[version].ended else {
@@ -301,15 +302,14 @@ fn make_version(source: &Path, version: usize) {
 }
 
 enum Seen {
-    /// There is no such directory.
+    /// The directory does not exist.
     Nothing,
-    /// What was opened was replaced, and is being removed.
+    /// The directory that was opened has been replaced, and is being removed.
     Replaced,
     Version(usize),
 }
 
-/// Opens the directory that is in place, reads all of it, and says which version it is. Panics if
-/// it is torn.
+/// Opens the directory in place, reads all of it, and returns its version. Panics if it is torn.
 fn version_in_place(target: &str) -> Seen {
     let opened = match File::open(target) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Seen::Nothing,
@@ -319,8 +319,8 @@ fn version_in_place(target: &str) -> Seen {
         .iter()
         .map(|(name, _)| bytes_in(&opened, name))
         .collect();
-    // What is not in place any more is removed, which nobody promises to hide from who opened it
-    // before.
+    // A directory that is not in place any more is removed, and readers who opened it before may
+    // see that.
     let inode = fs::metadata(target).map(|found| found.ino());
     let is_in_place = inode.is_ok_and(|inode| inode == opened.metadata().unwrap().ino());
     let known = found.iter().flatten().next();

@@ -1,4 +1,4 @@
-//! What is published, verified, shown and refused.
+//! The output of publish, verify and history, and their refusals.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -268,7 +268,7 @@ fn targets_that_cannot_be_are_refused_before_anything_is_copied() {
         1,
         "nothing was made"
     );
-    // The longest name there can be.
+    // The name is the longest that is possible.
     let longest = before(&"n".repeat(249));
     site.published("one", &longest);
     site.published("two", &longest);
@@ -308,7 +308,7 @@ fn a_target_that_would_take_a_repository_the_store_or_other_targets_along_is_ref
     site.verified(&site.target());
 }
 
-/// 10 GB with `TENURE_TEST_EVERY_CALL` set, else as much as is soon written.
+/// Publishes 10 GB with `TENURE_TEST_EVERY_CALL` set, otherwise a size that is soon written.
 #[test]
 fn a_large_file_takes_little_memory() {
     let site = Site::sqlite();

@@ -2,8 +2,8 @@
 //!
 //! A publish is traced once. Then it is made anew for each of its calls, to a target of its own,
 //! and killed instead of making it. The target must be the old directory or the new one; recovery
-//! must say which; and the next publish must find nothing in its way. Every seventh call is tried;
-//! with `TENURE_TEST_EVERY_CALL` set, none is left out.
+//! must say which; and the next publish must find nothing in its way. Every seventh call is tried,
+//! or every one with `TENURE_TEST_EVERY_CALL` set.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -25,7 +25,7 @@ fn a_publish_killed_at_any_system_call_leaves_the_old_directory_or_the_new_one()
     let source = site.source("new");
     let traced = target("traced");
     let points = points(&site, &["publish", &source, &traced]);
-    // Before the store is opened there is nothing to be left.
+    // Before the store is opened a publish can leave nothing behind.
     let begun = points
         .iter()
         .position(|point| point.line.contains("tenure.db"))
@@ -49,7 +49,7 @@ fn a_publish_killed_at_any_system_call_leaves_the_old_directory_or_the_new_one()
         let output = strace(&site, &options, &["publish", &source, &target])
             .output()
             .unwrap();
-        // How often a thread of the runtime is woken differs from run to run, so a call near the
+        // The number of wake-ups of a runtime thread differs from run to run, so a call near the
         // end may not come at all.
         if output.status.signal() != Some(libc::SIGKILL) {
             assert_eq!(code(&output), 0, "{point:?}: {output:?}");
@@ -95,7 +95,7 @@ fn a_publish_killed_at_a_step_leaves_the_old_directory_or_the_new_one_on_postgre
         (trace.first("flock", "LOCK_UN"), "new"),
         (trace.first("unlinkat", ""), "new"),
     ];
-    // Each waits for a lease to run out, all at once.
+    // All of them wait at once for their leases to run out.
     thread::scope(|scope| {
         for (step, content) in &steps {
             scope.spawn(|| killed_on_postgres(step, content));

@@ -1,5 +1,5 @@
-//! What crashes left over: what is removed, what is kept, and that the audit and `recover` tell of
-//! it.
+//! Leftovers of crashes: which are removed and which are kept, and that the audit and `recover`
+//! tell of them.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::site::Site;
 use crate::stopped::{Stopped, Trace};
 use crate::world::{code, json, text};
 
-/// Lets more than an hour pass for the records of a store.
+/// Makes the records of a store more than an hour old.
 fn age(site: &Site) {
     let script = "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\n\
                   c.execute(\"UPDATE records SET changed_at = '2020-01-01T00:00:00.000Z'\")\nc.commit()";
@@ -21,7 +21,7 @@ fn age(site: &Site) {
     assert!(python.status().unwrap().success());
 }
 
-/// How often the audit tells that a directory of this name was removed.
+/// Counts the audit entries about the removal of a directory of this name.
 fn removals(site: &Site, name: &str) -> usize {
     let audit = site.world.json(["audit"]);
     let tells = |entry: &&Value| {
@@ -47,7 +47,7 @@ fn what_no_manifest_names_by_its_inode_is_removed_only_if_it_is_empty() {
     let site = Site::sqlite();
     let made = Trace::of(&site).first("mkdir", "/srv/tmp/0");
     let (target, source) = (site.target(), site.source("killed"));
-    // It was killed after it made its directory, and before it wrote the inode.
+    // Each publisher was killed after it made its directory, and before it wrote the inode.
     let mut left = Vec::new();
     for number in 1..=2 {
         drop(Stopped::at(&site, &made, &["publish", &source, &target]));
@@ -89,13 +89,13 @@ fn a_part_of_a_copy_is_told_from_a_strangers_directory_by_its_inode() {
     let tmp = site.path("srv/tmp").join(&left[0]);
     recover(&site);
     age(&site);
-    // Another directory has the name.
+    // Another directory has the name now.
     fs::rename(&tmp, site.path("moved")).unwrap();
     fs::create_dir(&tmp).unwrap();
     fs::write(tmp.join("mine"), "").unwrap();
     assert!(recover(&site).contains("kept: "));
     assert!(tmp.join("mine").exists());
-    // It is what the manifest names.
+    // The directory that the manifest names is back.
     fs::remove_dir_all(&tmp).unwrap();
     fs::rename(site.path("moved"), &tmp).unwrap();
     assert!(recover(&site).contains("removed: "));
@@ -108,7 +108,7 @@ fn every_removal_is_in_the_audit() {
     let removing = Trace::of(&site).first("unlinkat", "");
     let target = site.target();
     site.published("old", &target);
-    // What is given up.
+    // This publish is given up.
     let source = site.source("pipe");
     let pipe = site.path("src-pipe/pipe");
     assert!(
@@ -123,7 +123,7 @@ fn every_removal_is_in_the_audit() {
     let history = site.world.json(["publish", "--history", &target]);
     let given_up = history["manifests"][1]["id"].as_str().unwrap().to_owned();
     assert_eq!(removals(&site, &given_up), 1);
-    // What was removed by a process that was killed before it could say so.
+    // The process that removed this directory was killed before it could write that down.
     let source = site.source("new");
     drop(Stopped::at(
         &site,
@@ -182,7 +182,7 @@ fn on_another_boot_device_numbers_do_not_count() {
     let (target, source) = (site.target(), site.source("new"));
     site.published("old", &target);
     drop(Stopped::at(&site, &renamed, &["publish", &source, &target]));
-    // As if the machine had been started again, and the disk had another number.
+    // The records look as after a start of the machine, in which the disk got another number.
     let script = "import sqlite3, sys, re\nc = sqlite3.connect(sys.argv[1])\n\
         for kind, id, body in c.execute(\"SELECT kind, id, body FROM records WHERE kind = 'manifest'\").fetchall():\n \
         body = re.sub(r'\"boot\":\"[^\"]*\"', '\"boot\":\"another\"', body)\n \

@@ -1,5 +1,5 @@
-//! Manifests of other machines: a directory of the same name is another directory there, so they
-//! are left to them.
+//! Manifests of other machines. A directory of the same name is another directory there, so each
+//! manifest is left to its own machine.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -49,7 +49,7 @@ fn recovery_leaves_manifests_of_other_machines_alone() {
     assert_eq!(state_of("pending"), "1");
     let left = site.left_in_tmp();
     assert_eq!(left.len(), 1);
-    // The lease is over for good, so that nothing else keeps recovery from it.
+    // The lease is over by now, so that it does not keep recovery from the manifest.
     let resource = format!("file:{target}");
     until("the lease is over", || site.world.is_free(&resource));
     let recover = || {
@@ -59,10 +59,10 @@ fn recovery_leaves_manifests_of_other_machines_alone() {
     };
     let said = recover();
     assert!(said.contains("run tenure recover there"), "{said}");
-    // Nor does a publish here judge it: the target of that name is another one.
+    // A publish here does not judge it either: its target is another directory.
     site.published("here", &target);
     assert_eq!(state_of("pending"), "1");
-    // On its own machine it is judged. What it left is then for that machine to remove, too.
+    // Its own machine judges it; afterwards that machine also has to remove the leftovers.
     let recovered = elsewhere(&site, &[tenure, "recover"]);
     assert_eq!(code(&recovered), 0, "{recovered:?}");
     assert_eq!(

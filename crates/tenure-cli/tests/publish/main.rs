@@ -3,19 +3,19 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `campaign` | publishes, kills and stops at random, readers, and a checker |
-//! | `commands` | what is published, verified, shown and refused |
+//! | `commands` | the output of publish, verify and history, and their refusals |
 //! | `killed_at` | SIGKILL at every system call, and recovery after each |
-//! | `left_over` | what crashes left over, and that the audit and `recover` tell of it |
-//! | `machines` | manifests of other machines, which are left to them |
+//! | `left_over` | leftovers of crashes, and that the audit and `recover` tell of them |
+//! | `machines` | manifests of other machines, each of which is left to its own |
 //! | `modes` | directories that an ordinary user may not write; devices |
 //! | `mounts` | targets that something is mounted on, or in |
 //! | `overtaken` | publishers that are stopped at a step while another takes over, or waits |
-//! | `strangers` | programs that take no lock, and change what is published meanwhile |
+//! | `strangers` | programs that take no lock, and change the target meanwhile |
 //! | `trouble` | other devices, changed sources, full disks, databases that are gone |
-//! | `watched` | a line for who watches, and a signal that ends it |
-//! | `site` | a directory to publish, and what is in place |
+//! | `watched` | the line that a person sees, and a signal that ends the copy |
+//! | `site` | a directory to publish, and the directory in place |
 
-// All of it is test code, helpers included.
+// The whole crate is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
 mod campaign;

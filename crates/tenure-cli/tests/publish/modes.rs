@@ -10,7 +10,7 @@ use crate::world::{code, text};
 
 const USER: u32 = 65534;
 
-/// A site that belongs to an ordinary user.
+/// Makes a site that belongs to an ordinary user.
 fn site_of_user() -> Site {
     let site = Site::sqlite();
     site.world.copy_of_tenure();
@@ -47,7 +47,7 @@ fn an_ordinary_user_publishes_a_directory_without_write_permission_with_its_mode
     let first = publish("src-one");
     assert_eq!(code(&first), 0, "{first:?}");
     assert_eq!(mode(&site, "srv/tiles"), 0o555);
-    // One that may not be written cannot be moved away. That is said before anything is copied.
+    // A target that may not be written cannot be moved away. The refusal comes before the copy.
     let refused = publish("src-two");
     assert_eq!(code(&refused), 65, "{refused:?}");
     assert!(
@@ -112,7 +112,7 @@ fn what_gets_another_owner_loses_setuid_and_setgid_and_nothing_else_does() {
 
 #[test]
 fn a_file_that_had_capabilities_is_told() {
-    // Version 2, effective: CAP_NET_BIND_SERVICE is permitted.
+    // The words are version 2 with the effective flag; CAP_NET_BIND_SERVICE is permitted.
     const CAPABILITY: [u32; 5] = [0x0200_0001, 1 << 10, 0, 0, 0];
     let words = CAPABILITY.iter();
     let bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();

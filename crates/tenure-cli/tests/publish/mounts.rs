@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use crate::site::Site;
 use crate::world::{code, text};
 
-/// Runs a script where it may mount. `$1` is the target, `$2` a source, `$3` another one.
+/// Runs a script that may mount. `$1` is the target, `$2` a source, `$3` another source.
 fn with_mounts(site: &Site, script: &str) -> Output {
     let mut command = Command::new("unshare");
     site.world.prepare(&mut command);

@@ -1,8 +1,7 @@
-//! Publishers that are stopped before and after each of the ten steps, while another takes over or
-//! waits.
+//! Publishers that are stopped before and after each of the ten steps; another takes over or waits.
 //!
-//! On PostgreSQL a lease runs out while its holder stands still. On SQLite it does not: there the
-//! others wait.
+//! On PostgreSQL a lease runs out while its holder stands still. On SQLite it does not, so others
+//! wait there.
 //!
 //! | stopped | test |
 //! |---|---|
@@ -19,8 +18,8 @@ use crate::site::Site;
 use crate::stopped::{Point, Stopped, Trace};
 use crate::world::{code, text, until};
 
-/// Stops a publisher at each step, in a world of its own, all at once: nearly all the time is spent
-/// waiting for leases to run out.
+/// Stops a publisher at each step, in a world of its own, all at once: nearly all the time goes
+/// into waiting for leases to run out.
 fn at_each(steps: &[Point], check: impl Fn(&Site, Stopped, &Point) + Sync) {
     thread::scope(|scope| {
         for step in steps {
@@ -34,15 +33,15 @@ fn at_each(steps: &[Point], check: impl Fn(&Site, Stopped, &Point) + Sync) {
     });
 }
 
-/// A publisher of "slow" over "old", stopped at a step.
+/// Starts a publisher of "slow" over "old", and stops it at a step.
 fn stopped_at(site: &Site, step: &Point) -> Stopped {
     site.published("old", &site.target());
     let source = site.source("slow");
     Stopped::at(site, step, &["publish", &source, &site.target()])
 }
 
-/// Lets a publisher go on, and returns its exit code. All three are committed then, and this is in
-/// place.
+/// Lets a publisher go on, and returns its exit code. Asserts that all three publishes are
+/// committed then, and that this content is in place.
 #[track_caller]
 fn ends(site: &Site, stopped: Stopped, content: &str) -> i32 {
     let target = site.target();
@@ -70,17 +69,17 @@ fn one_that_is_stopped_before_it_has_the_lease_comes_after_the_other() {
 fn a_publisher_that_was_overtaken_before_the_rename_touches_nothing() {
     let trace = Trace::of(&Site::postgres());
     let steps = [
-        // After 1, and with the directory made.
+        // The stop is after 1, and with the directory made.
         trace.first("mkdir", "/srv/tmp\""),
         trace.first("mkdir", "/srv/tmp/0"),
-        // In the middle of 2, and after it: the last file is written.
+        // The stop is in the middle of 2, and after it: the last file is written.
         trace.first("open", "/a.txt\", O_WRONLY"),
         trace.last_before_rename("fchmod"),
-        // In the middle of 3, after it, and after 4: the last directory is synced.
+        // The stop is in the middle of 3, after it, and after 4: the last directory is synced.
         trace.first("fsync", ""),
         trace.first("chmod", "/in\""),
         trace.last_before_rename("fsync"),
-        // In the middle of 5, before the lock.
+        // The stop is in the middle of 5, before the lock.
         trace.first("open", ".lock\""),
     ];
     at_each(&steps, |site, stopped, step| {
@@ -101,9 +100,9 @@ fn a_publisher_that_was_overtaken_before_the_rename_touches_nothing() {
 fn one_that_is_stopped_between_its_check_and_the_sync_makes_others_wait() {
     let trace = Trace::of(&Site::postgres());
     let steps = [
-        // In the middle of 5, with the lock and before the check.
+        // The stop is in the middle of 5, with the lock and before the check.
         trace.first("flock", "LOCK_EX"),
-        // After 5, 6 and 7.
+        // The stop is after 5, 6 and 7.
         trace.last_before_rename("statx"),
         trace.first("renameat2", "RENAME_EXCHANGE"),
         trace.first_after_rename("fsync"),
@@ -112,8 +111,8 @@ fn one_that_is_stopped_between_its_check_and_the_sync_makes_others_wait() {
         let target = site.target();
         let before = site.content(&target);
         let other = site.source("other");
-        // It gets the lease when that of the stopped one is over, and not the lock beside the
-        // target.
+        // The other publisher gets the lease when that of the stopped one is over, but not the lock
+        // beside the target.
         let waits = site
             .world
             .call(["publish", &other, &target, "--wait", "6s"]);
@@ -121,7 +120,7 @@ fn one_that_is_stopped_between_its_check_and_the_sync_makes_others_wait() {
         assert_eq!(site.content(&target), before, "{step:?}");
         let output = stopped.go_on();
         assert_eq!(code(&output), 77, "{step:?}: {output:?}");
-        // Who was let through the check puts its directory in place: nobody else could meanwhile.
+        // After the check a publisher puts its directory in place: no other could meanwhile.
         let is_checked = step.call != "flock";
         let (content, outcome) = match is_checked {
             true => ("slow", "committed"),
@@ -133,7 +132,7 @@ fn one_that_is_stopped_between_its_check_and_the_sync_makes_others_wait() {
             is_checked,
             "{step:?}: {output:?}"
         );
-        // What it left is told by the inodes.
+        // The inodes tell what the stopped publisher has done.
         let recovered = site.world.call(["recover"]);
         assert_eq!(code(&recovered), 0, "{recovered:?}");
         assert_eq!(site.states(&target), ["committed", outcome], "{step:?}");
@@ -149,7 +148,7 @@ fn one_that_is_stopped_before_its_commit_finds_it_made_by_the_other() {
     let stopped = stopped_at(&site, &step);
     let target = site.target();
     site.published("newer", &target);
-    // The newer one found "slow" in place, and said so.
+    // The newer publisher found "slow" in place, and committed its manifest.
     assert_eq!(site.states(&target), ["committed"; 3]);
     assert_eq!(ends(&site, stopped, "newer"), 77);
 }
@@ -204,7 +203,7 @@ fn a_publisher_under_another_resource_is_left_alone_while_it_is_at_work() {
         assert_eq!(code(&output), 0, "{output:?}");
         assert_eq!(site.content(&target).as_deref(), Some("slow"));
         assert_eq!(site.states(&target), ["committed", "committed"]);
-        // One that is dead is ended under the lease of its own resource.
+        // The manifest of a dead publisher is ended under a lease of its own resource.
         drop(Stopped::at(&site, &step, &publish));
         site.world.call(["recover"]);
         drop(Stopped::at(&site, &step, &publish));

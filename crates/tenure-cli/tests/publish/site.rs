@@ -1,4 +1,4 @@
-//! A directory to publish, and what is in place.
+//! A directory to publish, and the directory in place.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ impl Site {
         Self::of(World::new(), None)
     }
 
-    /// Leases are short here, so that one that is stopped is soon overtaken.
+    /// Makes a site with short leases, so that a stopped publisher is soon overtaken.
     pub fn postgres() -> Self {
         let database = Cluster::shared().database();
         let world = World::at(&format!("{}?lease_ttl=3s", database.url()));
@@ -36,7 +36,7 @@ impl Site {
         Self { world, database }
     }
 
-    /// Makes a directory whose content is told by its name.
+    /// Makes a directory whose content shows its name.
     pub fn source(&self, name: &str) -> String {
         let path = self.world.path(&format!("src-{name}"));
         fs::create_dir_all(path.join("in")).unwrap();
@@ -70,7 +70,8 @@ impl Site {
         json(&output.stdout)["manifests"][0].clone()
     }
 
-    /// Returns the name of what is in place, whole, or `None` if nothing is. Panics if it is torn.
+    /// Returns the name of the whole directory in place, or `None` if there is none. Panics if it
+    /// is torn.
     #[track_caller]
     pub fn content(&self, target: &str) -> Option<String> {
         let target = Path::new(target);
@@ -86,7 +87,7 @@ impl Site {
         Some(name.to_owned())
     }
 
-    /// The states of all manifests of a target, oldest first.
+    /// Returns the states of all manifests of a target, oldest first.
     pub fn states(&self, target: &str) -> Vec<String> {
         let history = self.world.json(["publish", "--history", target]);
         let manifests = history["manifests"].as_array().unwrap().iter();
@@ -95,14 +96,14 @@ impl Site {
             .collect()
     }
 
-    /// What is in place is what the manifest says.
+    /// Asserts that the directory in place agrees with its manifest.
     #[track_caller]
     pub fn verified(&self, target: &str) {
         let output = self.world.call(["publish", "--verify", target]);
         assert_eq!(code(&output), 0, "{output:?}");
     }
 
-    /// What is in the directory where directories are made.
+    /// Returns the names in the directory where new versions are made.
     pub fn left_in_tmp(&self) -> Vec<String> {
         let Ok(names) = fs::read_dir(self.path("srv/tmp")) else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! A publisher under strace: its system calls, and one that stands still after one of them.
+//! A publisher under strace: its system calls, and a stop after one of them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,12 +7,12 @@ use std::process::{Child, Command, Output, Stdio};
 use crate::site::Site;
 use crate::world::{code, signal, text, until};
 
-/// The calls that change something.
+/// The system calls that change something.
 pub const CALLS: &str = "write,pwrite64,writev,flock,open,openat,creat,close,unlink,unlinkat,rename,\
                          renameat,renameat2,link,linkat,symlink,symlinkat,mkdir,mkdirat,rmdir,fsync,\
                          fdatasync,ftruncate,fchmod,fchmodat,chmod,exit_group";
 
-/// A system call: the how-many-th of its kind, and as strace shows it.
+/// The n-th system call of a kind, and its line in the trace.
 #[derive(Debug, Clone)]
 pub struct Point {
     pub call: String,
@@ -33,8 +33,8 @@ pub fn strace(site: &Site, options: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// All calls of a command that must succeed. Its files and transactions are the work of one thread,
-/// which is traced.
+/// Returns all calls of a command that must succeed. One thread does its work on files and
+/// transactions, and only that thread is traced.
 pub fn points(site: &Site, arguments: &[&str]) -> Vec<Point> {
     points_of(CALLS, site, arguments)
 }
@@ -61,8 +61,8 @@ fn points_of(calls: &str, site: &Site, arguments: &[&str]) -> Vec<Point> {
     points
 }
 
-/// The calls of a publish over another directory, the looks at names among them. How many there are
-/// of a kind is the same for every target, but for `write`, which also wakes threads.
+/// The calls of a publish over another directory, including its looks at names. The number of calls
+/// of each kind is equal for all targets, except for `write`, which also wakes threads.
 pub struct Trace(Vec<Point>);
 
 impl Trace {
@@ -74,14 +74,14 @@ impl Trace {
         Self(points_of(&calls, site, &["publish", &source, &target]))
     }
 
-    /// The first call of this kind with this part.
+    /// Returns the first call of this kind whose line has this part.
     #[track_caller]
     pub fn first(&self, call: &str, part: &str) -> Point {
         let is_it = |point: &&Point| point.call == call && point.line.contains(part);
         self.found(call, self.0.iter().find(is_it))
     }
 
-    /// The last call of this kind before the rename: the steps 1 to 5.
+    /// Returns the last call of this kind before the rename: the steps 1 to 5.
     #[track_caller]
     pub fn last_before_rename(&self, call: &str) -> Point {
         let (before, _) = self.0.split_at(self.rename());
@@ -89,7 +89,7 @@ impl Trace {
         self.found(call, before.iter().rev().find(is_it))
     }
 
-    /// The first call of this kind after the rename.
+    /// Returns the first call of this kind after the rename.
     #[track_caller]
     pub fn first_after_rename(&self, call: &str) -> Point {
         let (_, after) = self.0.split_at(self.rename());
@@ -109,7 +109,7 @@ impl Trace {
     }
 }
 
-/// A command that stands still. It is killed if nobody lets it go on.
+/// A command that stands still. Unless it is let go on, it is killed when this is dropped.
 pub struct Stopped {
     tracer: Option<Child>,
     pid: u32,
@@ -147,7 +147,7 @@ impl Stopped {
         Self { tracer, pid }
     }
 
-    /// Lets it go on, to its end.
+    /// Lets the command go on to its end.
     pub fn go_on(mut self) -> Output {
         self.send(libc::SIGCONT);
         let tracer = self.tracer.take().unwrap();

@@ -1,5 +1,5 @@
-//! Programs that take no lock, and put something else where a publisher is at work: it is put back,
-//! and the publish is given up.
+//! Programs that take no lock, and replace a directory that a publisher is working on: their
+//! directory is put back, and the publish is given up.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::site::Site;
 use crate::stopped::{Stopped, Trace};
 use crate::world::{code, text};
 
-/// Puts a directory of its own in the place of another, which is gone after that.
+/// Puts a stranger's directory in the place of another one, which is gone after that.
 fn replace_by_stranger(site: &Site, path: &Path) {
     fs::remove_dir_all(path).unwrap();
     fs::rename(site.source("stranger"), path).unwrap();
@@ -21,7 +21,7 @@ fn a_target_replaced_in_the_instant_of_the_exchange_is_put_back() {
     let target = site.target();
     site.published("old", &target);
     let source = site.source("slow");
-    // It has looked at both inodes, and exchanges next.
+    // The publisher has looked at both inodes, and exchanges next.
     let stopped = Stopped::at(&site, &step, &["publish", &source, &target]);
     replace_by_stranger(&site, Path::new(&target));
     let output = stopped.go_on();
@@ -40,7 +40,7 @@ fn recovery_exchanges_back_what_is_neither_old_nor_new() {
     let target = site.target();
     site.published("old", &target);
     let source = site.source("slow");
-    // It has exchanged, and not yet compared what it got.
+    // The publisher has exchanged, and not yet compared what it got.
     let stopped = Stopped::at(&site, &step, &["publish", &source, &target]);
     assert_eq!(site.content(&target).as_deref(), Some("slow"));
     let left = site.left_in_tmp();

@@ -53,8 +53,7 @@ fn a_source_that_changes_while_it_is_read_is_not_published() {
             .any(|id| site.path(&format!("srv/tmp/{id}/a.txt")).exists())
     };
     for change in changes {
-        // The store syncs something of its own now and then, and then the call of this number is
-        // another one.
+        // The store sometimes syncs something of its own, which shifts the number of the call.
         let mut stopped = Stopped::at(&site, synced, &["publish", &source, &target]);
         let mut tries = 1;
         while !is_copied() {
@@ -86,7 +85,7 @@ fn strangers_directories_in_tmp_are_never_touched() {
     fs::create_dir_all(site.path("srv/tmp").join(stranger).join("inner")).unwrap();
     site.published("one", &target);
     site.published("two", &target);
-    // One that a crash left, and that is old by now; and one whose place a stranger took.
+    // A crash left both; the one is old by now, and a stranger took the place of the other.
     let source = site.source("killed");
     let points = points(&site, &["publish", &source, &target]);
     let is_it = |point: &&Point| point.call == "renameat2" && point.line.contains("/srv/tmp/");
@@ -187,7 +186,7 @@ fn a_database_that_is_gone_when_the_target_is_new_gets_its_manifest_by_recovery(
     other.psql(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true"));
     assert_eq!(site.content(&target).as_deref(), Some("new"));
     assert_eq!(site.states(&target), ["committed", "pending"]);
-    // Its lease is over in a while.
+    // The lease of the publish runs out after a while.
     let committed = || {
         let recovered = site.world.call(["recover"]);
         code(&recovered) == 0 && site.states(&target) == ["committed", "committed"]

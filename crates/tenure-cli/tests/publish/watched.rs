@@ -1,4 +1,4 @@
-//! What people see of a copy that takes long, and how they end it.
+//! A copy that takes long: the line that people see, and the signal that ends it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -3,7 +3,7 @@
 use crate::process::{Process, field, held, until_in_line};
 use crate::world::{World, code, json, signal, state, text, until};
 
-/// `run` says so, and never starts its command.
+/// Asserts that `run` names the person and the reason, and never starts its command.
 #[track_caller]
 pub fn ends_run_with_who_broke_it_and_why(world: &World) {
     for form in [&[][..], &["--json"]] {

@@ -7,10 +7,10 @@ use crate::holder::Holder;
 use crate::process::{TELL, field, held, take, token};
 use crate::world::{World, code, json, text};
 
-/// `tenure ARGUMENTS` with the clock on the wall set wrong.
+/// Runs `tenure ARGUMENTS` with a wrong wall clock.
 ///
-/// A `faketime` that was killed leaves a semaphore named after its process id, and one that gets
-/// the same id later ends before it starts anything: it is started again then.
+/// A `faketime` that was killed leaves a semaphore named after its process id. A later one with
+/// this id ends before it starts anything, and is then started again.
 fn at<'a>(world: &World, offset: &str, arguments: impl IntoIterator<Item = &'a str>) -> Output {
     let mut command = Command::new("faketime");
     world.prepare(&mut command);
@@ -25,7 +25,7 @@ fn at<'a>(world: &World, offset: &str, arguments: impl IntoIterator<Item = &'a s
     command.output().unwrap()
 }
 
-/// `tenure ARGUMENTS` after an hour of sleep.
+/// Runs `tenure ARGUMENTS` as after an hour of sleep.
 fn after_sleep<'a>(world: &World, arguments: impl IntoIterator<Item = &'a str>) -> Output {
     let mut command = Command::new("unshare");
     world.prepare(&mut command);
@@ -47,7 +47,7 @@ fn an_unexpired_lease_is_not_taken_over_by_a_clock_an_hour_off() {
         assert_eq!(listed["held"][0]["lease"], lease.as_str());
         assert_eq!(listed["held"][0]["state"], "held", "{offset}");
     }
-    // The other way round: taken by a clock that is off, looked at by one that is right.
+    // The other way round, the clock is off when the lock is taken, and right when it is wanted.
     for (name, offset) in ["y", "z"].into_iter().zip(WRONG) {
         let taken = at(&world, offset, ["lock", name, "--ttl", "10m"]);
         assert_eq!(code(&taken), 0, "{taken:?}");
@@ -65,7 +65,7 @@ fn an_expired_lease_is_taken_over_whatever_the_clock_on_the_wall_says() {
         let taken = at(&world, taken_at, ["lock", "x", "--ttl", "1s"]);
         assert_eq!(code(&taken), 0, "{taken:?}");
         let wait = ["lock", "x", "--wait", "20s", "--ttl", "1h", "--json"];
-        // By the clock on the wall it would be over at once, or in an hour.
+        // By the wall clock the lease would be over at once, or in an hour.
         let next = at(&world, asked_at, wait);
         assert_eq!(code(&next), 0, "{taken_at}, {asked_at}: {next:?}");
         let took = began.elapsed();

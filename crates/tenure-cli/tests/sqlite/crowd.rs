@@ -1,4 +1,4 @@
-//! Two hundred processes at once, and what waiting costs the more wait.
+//! Two hundred processes at once, and the cost of waiting when many wait.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,13 +12,13 @@ use crate::world::{World, code, text, until};
 
 const PROCESSES: usize = 200;
 
-/// As long as each of them is ready to wait.
+/// The longest time that each process waits.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// Reads a number, writes the next one, and notes the token it did that under.
+/// Reads a number, writes the next one, and notes the token of its lock.
 const COUNT: &str = r#"read n < "$0"; echo $((n + 1)) > "$0"; echo $TENURE_TOKEN >> "$0.tokens""#;
 
-/// Every process counts up the file of its resource, under the lock.
+/// Lets every process count up the file of its resource, under the lock.
 fn count_up(resources: usize) {
     let world = World::new();
     let name = |number: usize| format!("r{}", number % resources);
@@ -64,8 +64,8 @@ fn two_hundred_processes_on_fifty_resources_lose_nothing() {
     count_up(50);
 }
 
-/// How often a waiter behind `ahead` others makes each of some system calls, from its start until
-/// its time is over. Long enough for it to tell people about the wait.
+/// Counts some system calls of a waiter behind `ahead` others, from its start until its time is
+/// over. The time is long enough for a report of the wait.
 fn calls_of_a_waiter_behind(ahead: usize) -> BTreeMap<String, usize> {
     let world = World::new();
     let _holder = Holder::start(&world, ["x"]);

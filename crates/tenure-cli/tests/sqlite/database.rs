@@ -1,4 +1,4 @@
-//! The database deleted, replaced or cut while it is in use, or before.
+//! The database deleted, replaced or cut, while it is in use or before.
 
 mod cut;
 mod replaced;
@@ -7,14 +7,14 @@ use crate::other_sqlite::Database;
 use crate::process::{timed, token};
 use crate::world::{World, code, text, until};
 
-/// Puts all of it into the database itself; the log is empty then.
+/// Folds the log into the database, and leaves it empty.
 fn fold_the_log(world: &World) {
     Database::of(world).change("PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
-/// Asks for x without waiting until it is granted, which must not be while the process of the
-/// old holder is there. Until then it is refused at once, as busy or for a reason that is
-/// told. The token.
+/// Asks for x without waiting until it is granted, and returns the token. The grant must not come
+/// while the process of the old holder is there. Until then each request is refused at once, as
+/// busy or for this reason.
 #[track_caller]
 fn until_let_in(world: &World, old: u32, reason: &str) -> u64 {
     let script = format!("test -d /proc/{old} && echo two writers; echo $TENURE_TOKEN");

@@ -1,4 +1,4 @@
-//! A disk that cannot be written: for this user, at all, or because it is full.
+//! A disk that cannot be written: by this user, at all, or because it is full.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -11,7 +11,7 @@ use crate::other_sqlite::Database;
 use crate::process::{assert_nothing_is_left, held, take, the_lease};
 use crate::world::{World, code, is_alive, text, until};
 
-/// Everything below the store but for the index of the log, which every reader writes to.
+/// Returns all files of the store but the index of the log, which every reader writes to.
 fn files(world: &World) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     let mut folders = vec![world.path("store")];
@@ -29,7 +29,7 @@ fn files(world: &World) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// Writing is refused with a way out, and nothing is half done.
+/// Asserts that writing is refused with a remedy, and nothing is half done.
 fn assert_refused(world: &World, lease: &str, call: impl Fn(&[&str]) -> Output) {
     let before = files(world);
     for arguments in [
@@ -69,7 +69,7 @@ fn a_read_only_mount_is_refused_and_nothing_is_half_done() {
 fn a_user_who_may_only_read_is_refused_and_nothing_is_half_done() {
     let world = World::new();
     let lease = world.lock(["x", "--ttl", "1h"]);
-    // The command where anyone can reach it, and a store that anyone may read.
+    // Every user can reach the command, and may read the store.
     let command_path = world.copy_of_tenure();
     let readable = |name: &str, mode| {
         fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap();
@@ -81,7 +81,7 @@ fn a_user_who_may_only_read_is_refused_and_nothing_is_half_done() {
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
         command.arg(&command_path).args(arguments).output().unwrap()
     };
-    // As it is made: for its owner only.
+    // A store as it is made is for its owner only.
     assert_refused(&world, &lease, call);
     readable("store", 0o755);
     readable("store/sessions", 0o755);
@@ -113,7 +113,7 @@ impl SmallDisk {
         Self { path }
     }
 
-    /// Fills it to the last byte.
+    /// Fills the file system to the last byte.
     fn fill(&self) {
         let mut file = File::create(self.path.join("filler")).unwrap();
         for size in [4096, 1] {
@@ -142,7 +142,7 @@ fn a_full_disk_is_refused_and_afterwards_all_goes_on() {
     let mut last = take(&world, "x");
     let mut holder = Holder::start(&world, ["held"]);
     disk.fill();
-    // What room the log has left is used first.
+    // The room that is left in the log is used first.
     let mut refused = 0;
     let mut leases = Vec::new();
     for number in 0..1000 {
@@ -185,7 +185,7 @@ fn a_full_disk_is_refused_and_afterwards_all_goes_on() {
     let token = take(&world, "x");
     assert!(token > last, "{token} after {last}");
     last = token;
-    // A release that finds no room: the end of the session frees the lock all the same.
+    // This release finds no room: the end of the session frees the lock all the same.
     let mut holder = Holder::start(&world, ["held"]);
     disk.fill();
     holder.let_go();

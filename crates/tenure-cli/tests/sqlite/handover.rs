@@ -12,7 +12,7 @@ use crate::process::{
 };
 use crate::world::{World, code, signal, signal_group, text, until};
 
-/// Someone holds x; a first and a second wait for it; the first is stopped.
+/// Makes a holder of x, a first waiter that is stopped, and a second waiter.
 fn first_in_line_is_stopped(world: &World) -> (String, Process, Process) {
     let lease = world.lock(["x", "--ttl", "1h"]);
     let first = Process::in_line(world, "x", "first");
@@ -93,8 +93,8 @@ fn a_run_whose_offer_a_person_breaks_ends_with_79_and_starts_nothing() {
 #[test]
 fn a_waiter_interrupted_in_the_instant_of_its_grant_leaves_nothing() {
     let world = World::new();
-    // Goes up when the interrupt came too early, and down when it came too late: so it stays
-    // around the instant.
+    // The delay goes up when the interrupt came too early, and down when it came too late, so it
+    // stays around the instant.
     let mut delay = Duration::from_millis(20);
     let mut step = Duration::from_millis(8);
     let (mut interrupted, mut granted) = (0, 0);
@@ -119,7 +119,7 @@ fn a_waiter_interrupted_in_the_instant_of_its_grant_leaves_nothing() {
                 assert_eq!(code(&world.call(["release", &field(&held[0], "lease")])), 0);
                 delay = delay.saturating_sub(step);
             }
-            // Nothing printed and nothing held; it may die of the signal as it ends.
+            // Nothing is printed and nothing held. The waiter may die of the signal as it ends.
             _ => {
                 interrupted += 1;
                 assert_eq!(code(&output), 130, "{output:?}");

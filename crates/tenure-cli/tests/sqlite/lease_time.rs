@@ -1,4 +1,4 @@
-//! When the time of a lease runs, and what is left of one whose time is over.
+//! The time of a lease: when it runs, and what remains of a lease after it.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ fn a_set_is_kept_whole_while_one_of_it_is_busy_for_long_and_then_has_its_full_ti
     for name in ["a", "b"] {
         let next = world.call(["lock", name, "--wait", "20s", "--ttl", "1h"]);
         assert_eq!(code(&next), 0, "{next:?}");
-        // It was complete a moment before the command told it.
+        // The set was complete a moment before the command told it.
         let after = taken.elapsed();
         assert!(after > Duration::from_millis(1500), "{name}: {after:?}");
     }

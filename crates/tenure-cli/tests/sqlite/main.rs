@@ -1,7 +1,7 @@
 //! The hard cases of the embedded store, through the command: real processes, killed, stopped
 //! and interrupted; clocks set wrong; the store's files deleted, replaced and cut.
 
-// All of it is test code, helpers included.
+// The whole crate is test code, helpers included.
 #![allow(clippy::unwrap_used)]
 
 mod broken_offer;

@@ -1,4 +1,4 @@
-//! The database, looked at and changed by another program: Python with its own SQLite.
+//! The database, read and changed by another program: Python with its own SQLite.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::world::World;
 
-/// Answers each line `[path, mode, sql]` with the rows as one line of JSON. A connection lives
-/// for one question. Read-only ones leave the log as it is when they close.
+/// Answers each line `[path, mode, sql]` with the rows as one line of JSON. A connection lives for
+/// one question. A read-only one leaves the log as it is when it closes.
 const SCRIPT: &str = r#"
 import json, sqlite3, sys
 for line in sys.stdin:
@@ -37,12 +37,12 @@ pub struct Database {
 }
 
 impl Database {
-    /// The database of a world.
+    /// Opens the database of a world.
     pub fn of(world: &World) -> Self {
         Self::at(&world.path("store/tenure.db"))
     }
 
-    /// The one at a path.
+    /// Opens the database at a path.
     pub fn at(path: &Path) -> Self {
         let mut child = Command::new("python3")
             .args(["-c", SCRIPT])
@@ -58,7 +58,7 @@ impl Database {
         }
     }
 
-    /// The rows of a query.
+    /// Returns the rows of a query.
     #[track_caller]
     pub fn rows(&mut self, sql: &str) -> Vec<Value> {
         let answer = self.ask("ro", sql);
@@ -66,13 +66,13 @@ impl Database {
         rows.clone()
     }
 
-    /// The first column of the first row.
+    /// Returns the first column of the first row.
     #[track_caller]
     pub fn one(&mut self, sql: &str) -> Value {
         self.rows(sql)[0][0].clone()
     }
 
-    /// Makes changes; the database is made if it is not there.
+    /// Makes changes; makes the database first if it is not there.
     #[track_caller]
     pub fn change(&mut self, sql: &str) {
         let answer = self.ask("rwc", sql);

@@ -1,4 +1,4 @@
-//! A store that others may write is refused: whoever can write it can take any lock in it.
+//! A store that others may write is refused: a user who can write it can take any lock in it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,7 +12,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A store with everything that can be beside a database, and its parts.
+/// Makes a store with everything that can be beside a database, and returns its parts.
 fn store() -> (World, Vec<&'static str>) {
     let world = World::new();
     assert!(world.is_free("x"));
@@ -38,7 +38,7 @@ fn store() -> (World, Vec<&'static str>) {
     (world, parts)
 }
 
-/// Nothing is done, and the part is named with what to do.
+/// Asserts that nothing is done, and that the message names the part and the reason.
 #[track_caller]
 fn assert_refused(world: &World, part: &str, why: &str) {
     for arguments in [

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::world::{DEADLINE, World, code, holds_within, text, until};
 
-/// Prints the token of the lock it runs under.
+/// Prints the token of the lock that surrounds it.
 pub const TELL: [&str; 4] = ["--", "sh", "-c", "echo $TENURE_TOKEN"];
 
-/// A process in the background; killed if the test ends before it.
+/// A process in the background, which is killed if the test ends before it.
 pub struct Process {
     child: Option<Child>,
 }
@@ -23,13 +23,13 @@ impl Process {
         }
     }
 
-    /// `tenure ARGUMENTS`.
+    /// Starts `tenure ARGUMENTS`.
     pub fn tenure<'a>(world: &World, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         Self::start(world.tenure().args(arguments))
     }
 
-    /// `tenure run` that waits in line for a resource, as an owner of that name, and then tells
-    /// its token.
+    /// Starts a `tenure run` that waits in line for a resource, as an owner of that name, and then
+    /// prints its token.
     pub fn in_line(world: &World, resource: &str, owner: &str) -> Self {
         let run = ["run", "--wait", "60s", "--owner", owner, resource];
         let process = Self::tenure(world, run.into_iter().chain(TELL));
@@ -45,7 +45,7 @@ impl Process {
         self.child.as_mut().unwrap().try_wait().unwrap().is_some()
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     #[track_caller]
     pub fn end(self) -> Output {
         self.end_within(DEADLINE)
@@ -60,7 +60,7 @@ impl Process {
         self.child.take().unwrap().wait_with_output().unwrap()
     }
 
-    /// Waits for its end, which must be a good one: the token that it told.
+    /// Waits for the end of the process, which must be good, and returns the token that it printed.
     #[track_caller]
     pub fn token(self) -> u64 {
         self.token_within(DEADLINE)
@@ -87,7 +87,7 @@ pub fn token(output: &Output) -> u64 {
     text(&output.stdout).trim().parse().unwrap()
 }
 
-/// Takes a lock without waiting, which must succeed, and gives it back: its token.
+/// Takes a lock, which must be free, gives it back, and returns its token.
 #[track_caller]
 pub fn take(world: &World, resource: &str) -> u64 {
     let run = ["run", "--no-wait", resource];
@@ -110,7 +110,7 @@ pub fn waiting(world: &World) -> Vec<Value> {
     world.json(["ls"])["waiting"].as_array().unwrap().clone()
 }
 
-/// The one lease that is held.
+/// Returns the one lease that is held.
 #[track_caller]
 pub fn the_lease(world: &World) -> Value {
     let held = held(world);
@@ -122,7 +122,8 @@ pub fn field(lease: &Value, name: &str) -> String {
     lease[name].as_str().unwrap().to_owned()
 }
 
-/// After everything ended: nobody holds or waits, and what the dead left is swept away.
+/// Asserts after the end of all processes that nothing is held or awaited, and that leftovers of
+/// the dead are swept away.
 #[track_caller]
 pub fn assert_nothing_is_left(world: &World) {
     let listing = world.json(["ls"]);
@@ -133,7 +134,7 @@ pub fn assert_nothing_is_left(world: &World) {
         Err(_) => Vec::new(),
     };
     let mut left = Vec::new();
-    // A sweep does some of it at a time.
+    // A sweep removes only some of them at a time.
     let swept = holds_within(Duration::from_secs(10), || {
         assert_eq!(code(&world.call(["recover"])), 0);
         left = files("store/sessions");
@@ -143,7 +144,7 @@ pub fn assert_nothing_is_left(world: &World) {
     assert!(swept, "left by the dead: {left:?}");
 }
 
-/// How long something took.
+/// Returns the result, and the time it took.
 pub fn timed<T>(done: impl FnOnce() -> T) -> (T, Duration) {
     let began = Instant::now();
     let result = done();

@@ -1,5 +1,5 @@
-//! A store that can be read and not written, as in a sandbox that makes `.git` read-only: who looks
-//! is answered, who takes a lock is told what to do.
+//! A store that can be read and not written, as in a sandbox that makes `.git` read-only: commands
+//! that look are answered, and commands that take a lock are told what to do.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ use crate::other_sqlite::Database;
 use crate::process::Process;
 use crate::world::{World, code, json, text};
 
-/// A git repository whose store is used.
+/// Makes a git repository whose store is used.
 fn repository() -> World {
     let world = World::new();
     let made = Command::new("git")
@@ -27,7 +27,7 @@ fn tenure(world: &World) -> Command {
     command
 }
 
-/// `tenure ARGUMENTS` where `.git` is read-only.
+/// Returns `tenure ARGUMENTS` where `.git` is read-only.
 fn inside(world: &World, arguments: &[&str]) -> Command {
     let script = "mount --bind .git .git && mount -o remount,bind,ro .git && exec \"$@\"";
     let mut command = Command::new("unshare");
@@ -43,7 +43,7 @@ fn call(world: &World, arguments: &[&str]) -> Output {
     inside(world, arguments).output().unwrap()
 }
 
-/// Everything in the store but for the index of the log.
+/// Returns all files of the store but the index of the log.
 fn files(world: &World) -> Vec<(String, Vec<u8>)> {
     let store = world.path("repository/.git/tenure");
     let files = fs::read_dir(store).unwrap().map(Result::unwrap);

@@ -1,4 +1,4 @@
-//! What is refused, and by which exit code.
+//! Refusals, and their exit codes.
 
 use crate::holder::Holder;
 use crate::process::{Process, the_lease, until_in_line};
@@ -41,7 +41,7 @@ fn an_unknown_lease_is_66_and_a_malformed_one_is_bad_usage() {
     for verb in ["release", "renew", "upgrade", "downgrade"] {
         assert_eq!(code(&world.call([verb, "nosuch"])), 66, "{verb}");
         for malformed in ["", "a b", "../x", "ä", &"a".repeat(200)] {
-            // What is no id names a resource there.
+            // A text that is no id names a resource for `release`.
             if verb == "release" && tenure::Resource::parse(malformed).is_ok() {
                 assert_eq!(code(&world.call([verb, malformed])), 66, "{malformed}");
                 continue;
@@ -74,7 +74,7 @@ fn an_upgrade_that_could_only_end_in_a_deadlock_is_refused_by_order() {
     assert_eq!(code(&refused), 76, "{refused:?}");
     let said = text(&refused.stderr);
     assert!(said.contains("name:a") && said.contains("name:b"), "{said}");
-    // Nothing is stuck: they go on as soon as ours are given back.
+    // Nothing is stuck: the others go on as soon as our leases are given back.
     assert_eq!(code(&world.call(["release", b])), 0);
     assert_eq!(code(&theirs.end()), 0);
 }

@@ -59,7 +59,7 @@ fn an_older_copy_of_database_and_log_does_not_take_tokens_back() {
     }
 }
 
-/// Takes x on the machine as it is after a power loss: with another boot id.
+/// Takes x as after a power loss: with another boot id.
 fn take_after_reboot(world: &World, boot: u32) -> u64 {
     let id = world.path("boot_id");
     fs::write(&id, format!("00000000-0000-4000-8000-{boot:012}\n")).unwrap();
@@ -80,7 +80,7 @@ fn a_power_loss_that_takes_what_was_not_synced_does_not_take_tokens_back() {
     let anchor = world.path("store/tenure.db-anchor");
     for (boot, keep) in [90, 50, 10, 0].into_iter().enumerate() {
         let boot = u32::try_from(boot).unwrap();
-        // After this, nothing is synced but what has to be.
+        // From here on nothing is synced that does not have to be.
         last = take_after_reboot(&world, 2 * boot);
         copy(&anchor, &world.path("anchor"));
         for _ in 0..3 {
@@ -89,7 +89,7 @@ fn a_power_loss_that_takes_what_was_not_synced_does_not_take_tokens_back() {
             last = token;
         }
         if fs::metadata(&log).unwrap().len() == 0 {
-            // The last one left a long log, and folded it.
+            // The last command left a long log, and folded it.
             last = take_after_reboot(&world, 2 * boot);
         }
         let length = fs::metadata(&log).unwrap().len();

@@ -12,7 +12,7 @@ fn the_lock_of_a_killed_run_stays_until_its_command_ends_and_then_goes_to_the_ne
     let next = Process::in_line(&world, "x", "next");
     holder.signal_run(libc::SIGKILL);
     holder.wait();
-    // Longer than any waiter sleeps before it looks again.
+    // The wait is longer than any waiter sleeps before it looks again.
     let looked = world.run(["--wait", "1500ms", "x", "--", "true"]);
     assert_eq!(looked.status.code(), Some(75), "{looked:?}");
     assert!(is_alive(holder.command));

@@ -1,4 +1,4 @@
-//! The folder of the sessions, deleted or copied: nothing can be proved any more.
+//! The folder of the sessions is deleted or copied, so its files prove nothing any more.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::holder::Holder;
 use crate::process::{field, held, take, the_lease};
 use crate::world::{World, code, is_alive, signal_group, until};
 
-/// Takes away the folder; what comes back has other inodes.
+/// Removes the folder; a folder that is made later has other inodes.
 fn delete(world: &World) {
     fs::remove_dir_all(world.path("store/sessions")).unwrap();
 }
@@ -21,12 +21,12 @@ fn copy_there_and_back(world: &World) {
         .arg(&copy)
         .status();
     assert!(copied.unwrap().success());
-    // The old files stay in use elsewhere, so that no inode is given out again.
+    // The old files stay in use elsewhere, so that no inode number is used again.
     fs::rename(&folder, world.path("old")).unwrap();
     fs::rename(&copy, &folder).unwrap();
 }
 
-/// Nobody gets it, and people are told why.
+/// Asserts that the lock is kept from all others, and shown as unknown.
 #[track_caller]
 fn assert_unknown_and_kept(world: &World) {
     let lease = the_lease(world);
@@ -100,7 +100,7 @@ fn newcomers_make_the_sessions_folder_anew_and_go_on() {
     assert!(!world.is_free("z"));
     other.let_go();
     assert_eq!(other.code(), 0);
-    // It never lost its lock, so it releases it as ever.
+    // The holder never lost its lock, so it releases it as usual.
     holder.let_go();
     assert_eq!(holder.code(), 0);
     assert!(world.is_free("x"));

@@ -9,7 +9,7 @@ use crate::world::{World, code, is_alive, text, until};
 
 const NEWER: &str = "PRAGMA user_version = 99";
 
-/// What the database is, but for its version.
+/// Returns the content of the database, without its version.
 fn contents(database: &mut Database) -> Vec<serde_json::Value> {
     let mut contents = Vec::new();
     for table in [
@@ -67,7 +67,7 @@ fn a_newer_tenure_that_comes_while_others_wait_and_hold_is_told_to_them() {
     let ours = database.one("PRAGMA user_version");
     database.change(NEWER);
     let entries = database.one("SELECT count(*) FROM audit");
-    // The session's lock protects the command until it ends, whatever becomes of the rows.
+    // The session's lock protects the command until it ends, whatever happens to the rows.
     assert!(is_alive(holder.command));
     holder.let_go();
     assert_eq!(holder.code(), 0, "as its command ended");
@@ -75,7 +75,7 @@ fn a_newer_tenure_that_comes_while_others_wait_and_hold_is_told_to_them() {
     assert_eq!(code(&output), 78, "{output:?}");
     assert!(text(&output.stderr).contains("newer tenure"), "{output:?}");
     assert_eq!(database.one("SELECT count(*) FROM audit"), entries);
-    // The newer one is gone again: what the dead left is in nobody's way.
+    // The version is ours again: the leftovers of the dead do not stand in the way.
     database.change(&format!("PRAGMA user_version = {ours}"));
     until("it is free", || world.is_free("x"));
     database.assert_whole();
@@ -84,12 +84,12 @@ fn a_newer_tenure_that_comes_while_others_wait_and_hold_is_told_to_them() {
 #[test]
 fn an_older_database_is_migrated_with_its_leases() {
     let world = World::new();
-    // As an older Tenure left it: its schema, with one lease of its own time.
+    // The database looks as an older Tenure left it: its schema, with one lease of its own time.
     let mut database = Database::of(&world);
     let newer = World::new();
     let lease = newer.lock(["x", "--ttl", "1h"]);
     let token = the_lease(&newer)["token"].clone();
-    // What later steps added to the table of leases.
+    // Later steps added these columns to the table of leases.
     let back =
         "ALTER TABLE dal_locks DROP COLUMN grace_ms; ALTER TABLE dal_locks DROP COLUMN agent";
     Database::of(&newer).change(back);

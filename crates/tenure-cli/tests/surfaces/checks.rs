@@ -1,4 +1,4 @@
-//! The same checks of ten operations, once through the command and once through the pipe.
+//! One set of checks of ten operations, once through the command and once through the pipe.
 
 use std::io::Write;
 use std::process::{self, Stdio};
@@ -38,18 +38,18 @@ impl Surface for Command<'_> {
     }
 }
 
-/// Runs a command with a text on standard input, to its end.
+/// Runs a command to its end, with a text on its standard input.
 fn with_input(mut command: process::Command, text: &str) -> process::Output {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = piped.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    // One that does not read it may have ended by now.
+    // A command that does not read its input may have ended by now.
     drop(input.write_all(text.as_bytes()));
     drop(input);
     child.wait_with_output().unwrap()
 }
 
-/// Returns the words of the command for a request.
+/// Returns the arguments of the command for a request.
 fn arguments(operation: &str, request: &Value) -> Vec<String> {
     let text = |name: &str| match &request[name] {
         Value::String(text) => text.clone(),

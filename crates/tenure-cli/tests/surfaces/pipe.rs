@@ -16,9 +16,9 @@ use crate::world::World;
 
 /// The test that a child runs.
 const TEST: &str = "pipe::a_program_that_speaks_json_lines_answers_and_ends_with_its_input";
-/// Makes a child of a test.
+/// The variable that makes a process such a child.
 const IS_CHILD: &str = "TENURE_TEST_PIPE";
-/// Begins every answer, as the harness prints lines of its own.
+/// The mark at the beginning of every answer, as the harness prints lines of its own.
 const MARK: &str = "answer: ";
 
 #[test]
@@ -39,7 +39,7 @@ fn a_program_that_speaks_json_lines_answers_and_ends_with_its_input() {
     assert!(pipe.end().success());
 }
 
-/// Carries out what comes line by line.
+/// Carries out the operations that come line by line.
 fn serve() {
     let runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = { runtime }.worker_threads(1).enable_all().build().unwrap();
@@ -68,7 +68,7 @@ fn serve() {
     }
 }
 
-/// The program, started.
+/// The program, running.
 pub struct Pipe {
     child: Child,
     input: ChildStdin,
@@ -114,7 +114,7 @@ impl Pipe {
         }
     }
 
-    /// Ends it by the end of its input.
+    /// Closes the input of the program, which ends it.
     pub fn end(mut self) -> std::process::ExitStatus {
         drop(self.input);
         io::copy(&mut self.output, &mut io::sink()).unwrap();

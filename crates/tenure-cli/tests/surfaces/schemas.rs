@@ -1,4 +1,4 @@
-//! What the command answers with `--json` has the form that the schema of its operation says.
+//! Answers of the command with `--json` have the form that the schemas of their operations say.
 
 use std::fs;
 use std::io::Write;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, code};
 
-/// Validates answers against the schemas of their operations. Debian's package python3-jsonschema.
+/// Validates answers against their operations' schemas. Debian's package is python3-jsonschema.
 const VALIDATE: &str = "
 import json, sys
 from jsonschema import Draft202012Validator
@@ -114,14 +114,14 @@ fn every_answer_of_the_command_has_the_form_that_its_schema_says() {
     answers("status", &["status"]);
     answers("doctor", &["doctor"]);
 
-    // The check sees what is wrong: an answer of another operation.
+    // The check finds a wrong answer: that of another operation.
     let wrong = json!([["audit", response("audit"), { "leases": [] }]]);
     assert!(!problems(&wrong).is_empty());
     let found = problems(&Value::from(given));
     assert!(found.is_empty(), "{found}");
 }
 
-/// Returns a line for everything that does not have its form.
+/// Returns a line for each answer that does not have its form.
 fn problems(given: &Value) -> String {
     let mut python = Command::new("/usr/bin/python3");
     let mut python = python

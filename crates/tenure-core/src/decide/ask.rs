@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::Millis;
-use crate::loaded::millis;
-use crate::{Error, LeaseId, LockContext, Mode, Request, SessionId};
+use crate::internal::loaded::millis;
+use crate::request::Awaited;
+use crate::{Error, LeaseId, LockContext, Mode, SessionId};
 
 /// The wait of a request: none, or until a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,14 +83,20 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// Asks for the lease of a request.
-    pub fn acquire(request: &Request, wait: Wait) -> Self {
-        Ask::Acquire {
-            lease: request.lease.clone(),
-            session: request.asker.session.clone(),
-            mode: request.mode,
-            capacity: request.capacity,
-            wait,
+    /// Returns the question for a request that waits as it says on the clock of the decision.
+    pub fn of(awaited: &Awaited, wait: Wait) -> Self {
+        match awaited {
+            Awaited::Lease(request) => Ask::Acquire {
+                lease: request.lease.clone(),
+                session: request.asker.session.clone(),
+                mode: request.mode,
+                capacity: request.capacity,
+                wait,
+            },
+            Awaited::Upgrade(request, _) => Ask::Upgrade {
+                lease: request.lease.clone(),
+                wait,
+            },
         }
     }
 
@@ -169,7 +176,7 @@ pub enum Refusal {
 impl Refusal {
     /// Returns the error for a caller that wanted to change the mode of a lease.
     pub fn of_mode(self, lease: &LeaseId, context: Box<LockContext>) -> Error {
-        let conflict = |expected: &str, actual: &str| Error::conflict(context, expected, actual);
+        let conflict = |expected: &str, actual: &str| Error::unexpected(context, expected, actual);
         let over = |reason: &str| Error::over(lease, reason);
         match self {
             Refusal::NotUpgradeable => conflict("an upgradeable lease", "read"),

@@ -1,7 +1,8 @@
 //! The state of one resource (holders and waiters), and a plan of changes to it.
 
 use super::{Change, Millis, Refusal};
-use crate::{Error, LeaseId, LockContext, Mode, Request, SessionId};
+use crate::request::Awaited;
+use crate::{Error, LeaseId, LockContext, Mode, SessionId};
 
 /// One lease in force.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -116,13 +117,16 @@ pub struct State {
 }
 
 impl State {
-    /// Returns the error of a request that was refused. A session that holds the resource or waits
-    /// for it already is told the lease that is in its way.
-    pub fn refused(&self, request: &Request, context: Box<LockContext>, refusal: Refusal) -> Error {
+    /// Returns the error for a request that was refused. A session that asks for what it holds or
+    /// awaits is told of its lease.
+    pub fn refused(&self, awaited: &Awaited, context: Box<LockContext>, refusal: Refusal) -> Error {
+        let Awaited::Lease(request) = awaited else {
+            return refusal.of_mode(awaited.lease(), context);
+        };
         let held = self.holders.iter().map(|one| (&one.session, &one.lease));
-        let awaited = self.waiters.iter().map(|one| (&one.session, &one.lease));
+        let waiting = self.waiters.iter().map(|one| (&one.session, &one.lease));
         let session = &request.asker.session;
-        match held.chain(awaited).find(|(of, _)| *of == session) {
+        match held.chain(waiting).find(|(of, _)| *of == session) {
             Some((_, lease)) => Error::Reentry {
                 context,
                 lease: lease.clone(),

@@ -1,12 +1,17 @@
-//! All errors, and the class of each.
+//! The errors of locks and records, those that all features share, and the class of each.
 //!
 //! The command maps a [`Class`] to an exit code and the server maps it to a status; neither
 //! matches on variants for that. Each message says what happened and where;
-//! [`Error::remedy`] says what to do next.
+//! [`Error::remedy`] says what to do next. A feature above has an enum of its own beside its
+//! operations, which is a [`Fault`].
 
+mod advice;
 mod context;
+mod fault;
 mod remedy;
 
+use std::any::Any;
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,9 +19,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::circles::Circle;
-use crate::{Lease, LeaseId, Mode, Resource, Timestamp, Token, duration};
+use crate::{Lease, LeaseId, Mode, Resource, duration};
 
+pub use advice::{Part, Remedy, Words};
 pub use context::LockContext;
+pub use fault::{Claimed, Fault, Sequence};
 
 /// A result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -70,7 +77,7 @@ impl Class {
     }
 }
 
-/// Every error of Tenure.
+/// An error of Tenure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -131,33 +138,15 @@ pub enum Error {
         /// The mode in which the outer `run` holds it.
         held: Mode,
     },
-    /// The lease is not in the state the request needs.
-    #[error("{context}: expected {expected}, but it is {actual}")]
-    Conflict {
-        /// The lock that was asked for.
-        context: Box<LockContext>,
-        /// The condition that the request needs.
-        expected: String,
-        /// The state that it found.
-        actual: String,
-    },
     /// The request contradicts the current state.
     #[error("{problem}")]
-    Contradiction {
+    Conflict {
         /// The refused request and the reason.
         problem: String,
+        /// The lock that was asked for, if it is about one.
+        context: Option<Box<LockContext>>,
         /// The remedy.
-        remedy: String,
-    },
-    /// A document is not at the version that the caller expects.
-    #[error("{} is at version {actual}, not {expected}", path.display())]
-    OtherVersion {
-        /// The document.
-        path: PathBuf,
-        /// The version that the caller expects.
-        expected: String,
-        /// The state that it found.
-        actual: String,
+        remedy: Remedy,
     },
     /// A record is not at the version that the caller expects: someone else changed it.
     #[error("{record} has {actual}, not {expected}")]
@@ -168,81 +157,6 @@ pub enum Error {
         expected: String,
         /// The state that is there.
         actual: String,
-    },
-    /// A ledger is not at the sequence that the caller expects: someone else appended.
-    #[error("{} is at sequence {actual}, not {expected}", path.display())]
-    SequenceMismatch {
-        /// The directory of the ledger.
-        path: PathBuf,
-        /// The sequence that the caller expects.
-        expected: u64,
-        /// The newest sequence.
-        actual: u64,
-    },
-    /// An event has its place, and it is not known whether it stays, or its caller was not told of
-    /// it.
-    #[error("event {sequence} in {} may be there: {source}", path.display())]
-    OutcomeUnknown {
-        /// The directory of the ledger.
-        path: PathBuf,
-        /// The number of the event, if it is there.
-        sequence: u64,
-        /// The cause.
-        source: Box<Error>,
-    },
-    /// Another owner has claimed a node of a ledger, or an issue of a board.
-    #[error(
-        "{}{resource} is claimed by {owner} until {expires_at}",
-        if resource.kind() == "node" { "node already locked: " } else { "" }
-    )]
-    Claimed {
-        /// The node or the issue.
-        resource: Resource,
-        /// The owner of the claim.
-        owner: String,
-        /// The time when the claim ends, unless it is renewed.
-        expires_at: Timestamp,
-    },
-    /// There is work, but none of it can be had now.
-    #[error("{problem}")]
-    Unready {
-        /// The existing items, and the reason why none of them can be had.
-        problem: String,
-    },
-    /// A lock that another program made in its own way was there for as long as the caller waited.
-    #[error(
-        "timeout waiting for lock: {} was not free within {}: {holder}",
-        path.display(), duration::show(*limit)
-    )]
-    ForeignLock {
-        /// The lock.
-        path: PathBuf,
-        /// The known facts about its author and its age.
-        holder: String,
-        /// The time that the caller allowed.
-        limit: Duration,
-    },
-    /// A document was last written under another lock than the one of this token.
-    #[error("{} was last written with {last}, and {asked} is of another lock", path.display())]
-    OtherFence {
-        /// The document.
-        path: PathBuf,
-        /// The lock and token of its last fenced write.
-        last: String,
-        /// The lock and token of this one.
-        asked: String,
-    },
-    /// A later holder of the same lock has written the document already.
-    #[error("{} was written with token {last} of {resource} already; {token} is older", path.display())]
-    Fenced {
-        /// The document.
-        path: PathBuf,
-        /// The lock.
-        resource: Resource,
-        /// The token of this write.
-        token: Token,
-        /// The token of the last one.
-        last: Token,
     },
     /// The change was made, but a later part of the call failed.
     #[error("{done}; but then: {source}")]
@@ -275,7 +189,7 @@ pub enum Error {
         /// The refused request and the reason.
         problem: String,
         /// The remedy.
-        remedy: String,
+        remedy: Remedy,
     },
     /// There is more than a store reads in one step.
     #[error("{what} is more than {limit} at once, which is not read in one go")]
@@ -296,18 +210,6 @@ pub enum Error {
         /// The problem.
         problem: String,
     },
-    /// A transaction over several documents was committed and cannot be finished.
-    #[error("{}: {problem}; nothing was touched (the journal is {})", path.display(), journal.display())]
-    Stuck {
-        /// The file in the way.
-        path: PathBuf,
-        /// The problem.
-        problem: String,
-        /// The journal that says how to finish.
-        journal: PathBuf,
-        /// The part to repair. The alternative is to remove the journal.
-        remedy: String,
-    },
     /// There is no such thing.
     #[error("{0}")]
     NotFound(String),
@@ -325,7 +227,7 @@ pub enum Error {
         /// The problem.
         problem: String,
         /// The remedy.
-        remedy: String,
+        remedy: Remedy,
     },
     /// The system refused a file operation.
     #[error("cannot {action} {path}: {source}", path = path.display())]
@@ -374,6 +276,9 @@ pub enum Error {
         /// Its name in messages.
         name: String,
     },
+    /// The error of a feature above the locks.
+    #[error("{0}")]
+    Of(Box<dyn Fault>),
     /// A mistake in Tenure itself.
     #[error("internal error: {0}")]
     Internal(String),
@@ -394,21 +299,26 @@ impl Error {
     }
 
     /// Makes an error of a wrong configuration, or of a store that cannot lock safely here.
-    pub fn configuration(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn configuration(problem: impl Into<String>, remedy: impl Into<Remedy>) -> Self {
         let (problem, remedy) = (problem.into(), remedy.into());
         Error::Configuration { problem, remedy }
     }
 
     /// Makes an error of something that the caller may not do.
-    pub fn not_allowed(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn not_allowed(problem: impl Into<String>, remedy: impl Into<Remedy>) -> Self {
         let (problem, remedy) = (problem.into(), remedy.into());
         Error::NotAllowed { problem, remedy }
     }
 
     /// Makes an error of a request that contradicts the current state.
-    pub fn contradiction(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn conflict(problem: impl Into<String>, remedy: impl Into<Remedy>) -> Self {
         let (problem, remedy) = (problem.into(), remedy.into());
-        Error::Contradiction { problem, remedy }
+        let context = None;
+        Error::Conflict {
+            problem,
+            context,
+            remedy,
+        }
     }
 
     /// Makes an error of a corrupt file, or of a corrupt table.
@@ -447,16 +357,23 @@ impl Error {
     }
 
     /// Makes an error of a lease that is not in the state that the request needs.
-    pub fn conflict(
+    pub fn unexpected(
         context: Box<LockContext>,
-        expected: impl Into<String>,
-        actual: impl Into<String>,
+        expected: impl fmt::Display,
+        actual: impl fmt::Display,
     ) -> Self {
-        let (expected, actual) = (expected.into(), actual.into());
         Error::Conflict {
-            context,
-            expected,
-            actual,
+            problem: format!("{context}: expected {expected}, but it is {actual}"),
+            context: Some(context),
+            remedy: Remedy::from("look at its state with: {ls}"),
+        }
+    }
+
+    /// Returns the error of a feature, if it is one of this type.
+    pub fn fault<F: Fault>(&self) -> Option<&F> {
+        match self {
+            Error::Of(fault) => (&**fault as &dyn Any).downcast_ref(),
+            _ => None,
         }
     }
 
@@ -465,34 +382,25 @@ impl Error {
         match self {
             Error::Busy { .. }
             | Error::Timeout { .. }
-            | Error::Claimed { .. }
-            | Error::Unready { .. }
-            | Error::ForeignLock { .. }
             | Error::TooMany { .. }
             | Error::Exhausted { .. } => Class::Busy,
             Error::Reentry { .. }
             | Error::Order { .. }
             | Error::Deadlock { .. }
             | Error::TooWeak { .. }
-            | Error::Contradiction { .. }
-            | Error::OtherVersion { .. }
             | Error::RecordChanged { .. }
-            | Error::SequenceMismatch { .. }
-            | Error::OtherFence { .. }
             | Error::Conflict { .. } => Class::Conflict,
-            Error::LeaseOver { .. } | Error::Fenced { .. } | Error::NotAllowed { .. } => {
-                Class::NotAllowed
-            }
+            Error::LeaseOver { .. } | Error::NotAllowed { .. } => Class::NotAllowed,
             Error::HalfWay { source: cause, .. } | Error::TooManyRetries { last: cause, .. } => {
                 cause.class()
             }
             Error::Lost { .. } => Class::Lost,
-            Error::BadInput(_) | Error::Corrupt { .. } | Error::Stuck { .. } => Class::BadInput,
+            Error::BadInput(_) | Error::Corrupt { .. } => Class::BadInput,
             Error::NotFound(_) | Error::UnknownResource { .. } => Class::NotFound,
             Error::Configuration { .. } => Class::Configuration,
             Error::Io { .. } | Error::Unreachable { .. } => Class::Unreachable,
             Error::Interrupted { .. } => Class::Interrupted,
-            Error::OutcomeUnknown { .. } => Class::Unknown,
+            Error::Of(fault) => fault.class(),
             Error::Internal(_) => Class::Internal,
         }
     }
@@ -505,13 +413,16 @@ impl Error {
             | Error::Reentry { context, .. }
             | Error::TooWeak { context, .. }
             | Error::Deadlock { context, .. }
-            | Error::Conflict { context, .. }
+            | Error::Conflict {
+                context: Some(context),
+                ..
+            }
             | Error::Lost { context, .. } => Some(&context.resource),
             Error::Order { asked, .. } => Some(asked),
-            Error::Interrupted { resource, .. }
-            | Error::Fenced { resource, .. }
-            | Error::Claimed { resource, .. }
-            | Error::UnknownResource { resource, .. } => Some(resource),
+            Error::Interrupted { resource, .. } | Error::UnknownResource { resource, .. } => {
+                Some(resource)
+            }
+            Error::Of(fault) => fault.resource(),
             _ => None,
         }
     }

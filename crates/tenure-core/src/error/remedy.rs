@@ -3,154 +3,118 @@
 use std::io;
 use std::path::Path;
 
-use super::{Error, LockContext};
+use super::{Error, LockContext, Remedy};
 use crate::Lease;
-use crate::request::quoted;
+use crate::circles::Circle;
 
 impl Error {
     /// Returns what to do next, in one sentence.
-    pub fn remedy(&self) -> String {
+    pub fn remedy(&self) -> Remedy {
         match self {
             Error::Busy { context, holders } => {
-                format!("wait for it with --wait, or {}", look(context, holders))
+                Remedy::from("wait for it with {.wait}, or ").then(look(context, holders))
             }
             Error::Timeout {
                 context, holders, ..
-            } => {
-                format!("wait longer with --wait, or {}", look(context, holders))
-            }
+            } => Remedy::from("wait longer with {.wait}, or ").then(look(context, holders)),
             Error::TooWeak { context, .. } => {
-                format!(
-                    "start the outer run with {}={}",
-                    context.resource, context.mode
-                )
+                let LockContext { resource, mode, .. } = &**context;
+                format!("start the outer run with {resource}={mode}").into()
             }
-            Error::Reentry { .. } => "use the lease already held (tenure run --reuse)".into(),
+            Error::Reentry { .. } => Remedy::from("use the lease already held ({.reuse})"),
             Error::Order { asked, held } => {
-                format!("take both in one set, or {asked} first and {held} after it")
+                format!("take both in one set, or {asked} first and {held} after it").into()
             }
-            Error::Deadlock { circle, .. } => {
-                let asked = circle.links.first().map(|link| &link.waiter.owner);
-                let own = asked.map(|owner| circle.leases_of(owner));
-                let own = own
-                    .unwrap_or_default()
-                    .iter()
-                    .map(|lease| lease.as_str())
-                    .collect::<Vec<_>>();
-                match own.is_empty() {
-                    true => "release what you hold of it, then ask again".into(),
-                    false => format!(
-                        "release {}, then ask again for all of it in one set",
-                        own.join(", ")
-                    ),
-                }
-            }
-            Error::Conflict { .. } => "look at its state with: tenure ls".into(),
-            Error::OtherVersion { .. } | Error::RecordChanged { .. } => {
+            Error::Deadlock { circle, .. } => end(circle).into(),
+            Error::RecordChanged { .. } => {
                 "read it again, and repeat the change on what is there now".into()
             }
-            Error::SequenceMismatch { .. } => {
-                "read what was added, decide anew, and append with its sequence".into()
-            }
-            Error::OutcomeUnknown { path, sequence, .. } => format!(
-                "look before you repeat it: tenure ledger show {} {sequence}",
-                quoted(&path.to_string_lossy())
-            ),
-            Error::Claimed { resource, .. } => format!(
-                "wait until it is released or over, or work on another {}",
-                resource.kind()
-            ),
-            Error::Unready { .. } => {
-                "wait for it with --wait, or look with: tenure board ls".into()
-            }
-            Error::ForeignLock { .. } => {
-                "wait longer with --wait; if its maker is gone, it is removed by: tenure ledger \
-                 verify DIR --repair --yes"
-                    .into()
-            }
             Error::HalfWay { .. } => "do not repeat it: look first at what is there now".into(),
-            Error::OtherFence { .. } => {
-                "if it is to be guarded by this lock from now on, add --rebind".into()
-            }
             Error::LeaseOver { .. } => "take the lock again, then repeat the work".into(),
-            Error::Fenced { last, .. } => format!(
-                "take the lock again, then repeat the work; if the store never granted token \
-                 {last}, add --rebind"
-            ),
             Error::Lost { .. } => "check the work done since, then take the lock again".into(),
-            Error::BadInput(_) => "correct it and try again; --help shows examples".into(),
-            Error::Corrupt { .. } => "run: tenure doctor".into(),
-            Error::Stuck { remedy, .. } => {
-                format!("{remedy}; or remove the journal, to keep all documents as they are")
-            }
-            Error::NotFound(_) => "look at what there is with: tenure ls".into(),
-            Error::UnknownResource { .. } => {
-                "name the lock as it was taken, and the store it was taken in (--store)".into()
-            }
+            Error::BadInput(_) => Remedy::from("correct it and try again; {$help} shows examples"),
+            Error::Corrupt { .. } => Remedy::doctor(),
+            Error::NotFound(_) => Remedy::from("look at what there is with: {ls}"),
+            Error::UnknownResource { .. } => Remedy::from(
+                "name the lock as it was taken, and the store it was taken in ({.store})",
+            ),
             Error::Configuration { remedy, .. }
             | Error::NotAllowed { remedy, .. }
-            | Error::Contradiction { remedy, .. } => remedy.clone(),
-            Error::TooMany { .. } => "wait until some of them end; tenure ls shows them".into(),
+            | Error::Conflict { remedy, .. } => remedy.clone(),
+            Error::TooMany { .. } => Remedy::from("wait until some of them end; {ls} shows them"),
             Error::Io { path, source, .. } => remedy_for_io(path, source),
-            Error::Unreachable { .. } => {
-                "see that the server runs and can be reached from here, then: tenure doctor".into()
-            }
+            Error::Unreachable { .. } => Remedy::from(
+                "see that the server runs and can be reached from here, then: {doctor}",
+            ),
             Error::Exhausted { .. } => {
                 "hold fewer locks at once, or allow more connections in the settings".into()
             }
             Error::TooManyRetries { last, .. } => last.remedy(),
             Error::Interrupted { .. } => "start it again when it suits".into(),
+            Error::Of(fault) => fault.remedy(),
             Error::Internal(_) => "please report it, with this message".into(),
         }
     }
 }
 
-/// The additional remedy for a `.git` that cannot be written.
-const SANDBOXED: &str = "if this is the sandbox of a coding agent, set store = \"user:\" in tenure.toml for all \
-                         who share these locks (tenure agent install --write does); else ";
+impl Remedy {
+    /// Returns the advice to examine everything.
+    fn doctor() -> Self {
+        Remedy::from("run: {doctor}")
+    }
+}
 
-fn remedy_for_io(path: &Path, source: &io::Error) -> String {
-    let usual = usual_remedy_for_io(source);
+/// Says how the one who closed a circle ends it.
+fn end(circle: &Circle) -> String {
+    let asked = circle.links.first().map(|link| &link.waiter.owner);
+    let own = asked.map(|owner| circle.leases_of(owner));
+    let own: Vec<&str> = own.iter().flatten().map(|lease| lease.as_str()).collect();
+    if own.is_empty() {
+        return "release what you hold of it, then ask again".into();
+    }
+    let own = own.join(", ");
+    format!("release {own}, then ask again for all of it in one set")
+}
+
+fn remedy_for_io(path: &Path, source: &io::Error) -> Remedy {
     let refused = matches!(
         source.kind(),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
     );
-    let in_git = path.components().any(|part| part.as_os_str() == ".git");
-    match refused && in_git {
-        true => format!("{SANDBOXED}{usual}"),
-        false => usual.into(),
-    }
-}
-
-fn usual_remedy_for_io(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+    let usual = match source.kind() {
+        _ if refused => Remedy::from(
             "give this user write access to it, or choose another place, the same one for all who \
-             share these locks, with --store or TENURE_STORE=sqlite:PATH"
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some disk space",
+             share these locks, with {$store}=sqlite:PATH",
+        ),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some disk space".into(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            "create the directory above it, or choose another place with --store"
+            Remedy::from("create the directory above it, or choose another place with {.store}")
         }
-        _ => "run: tenure doctor",
+        _ => Remedy::doctor(),
+    };
+    if !refused || path.components().all(|part| part.as_os_str() != ".git") {
+        return usual;
     }
+    let sandboxed = "if this is the sandbox of a coding agent, set store = \"user:\" in \
+                     tenure.toml for all who share these locks ({agent.apply} does); else ";
+    Remedy::from(sandboxed).then(usual)
 }
 
 /// Returns how to see the holder. A lock on a path of its own is in no store that `ls` could show.
-fn look(context: &LockContext, holders: &[Lease]) -> String {
+fn look(context: &LockContext, holders: &[Lease]) -> Remedy {
     if context.is_nodes() {
         return "end the program that holds it; 10s after a program died its lock is taken over"
             .into();
     }
     if context.location.starts_with("advisory lock") {
-        return "look with: tenure advisory ls".into();
+        return "look with: {advisory.ls}".into();
     }
     match (context.without_record(), holders) {
-        (Some(see), []) => format!("look with: {see}"),
+        (Some(see), []) => format!("look with: {see}").into(),
         (_, [holder, ..]) if context.store == "file:" => {
-            format!("look what it does with: ps -fp {}", holder.pid)
+            format!("look what it does with: ps -fp {}", holder.pid).into()
         }
-        _ => "look with: tenure ls".into(),
+        _ => "look with: {ls}".into(),
     }
 }
 
@@ -188,10 +152,12 @@ mod tests {
             "name:x (write) at /s/locks/x.lock was not free within 300ms; \
              held by a program that leaves no record"
         );
-        assert!(error.remedy().ends_with("look with: fuser /s/locks/x.lock"));
+        let said = error.remedy().to_string();
+        assert!(said.ends_with("look with: fuser /s/locks/x.lock"));
         let elsewhere = timeout(context("memory:", "name:x"));
         assert!(elsewhere.to_string().ends_with("within 300ms; held"));
-        assert!(elsewhere.remedy().ends_with("look with: tenure ls"));
+        let said = elsewhere.remedy().to_string();
+        assert!(said.ends_with("look with: ls"), "{said}");
     }
 
     #[test]
@@ -202,7 +168,8 @@ mod tests {
             "name:x (write) at /d/a.json.lock was not free within 300ms; \
              held by a program that speaks proper-lockfile"
         );
-        assert!(error.remedy().contains("10s after a program died"));
+        let said = error.remedy().to_string();
+        assert!(said.contains("10s after a program died"), "{said}");
     }
 
     #[test]
@@ -217,6 +184,9 @@ mod tests {
                 .to_string()
                 .starts_with("the outer run holds name:x for read")
         );
-        assert_eq!(error.remedy(), "start the outer run with name:x=write");
+        assert_eq!(
+            error.remedy(),
+            "start the outer run with name:x=write".into()
+        );
     }
 }

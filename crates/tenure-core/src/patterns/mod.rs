@@ -5,35 +5,30 @@
 //! |---|---|
 //! | [`serialise()`] | requests about one thing run one after the other, about others beside it |
 //! | [`for_each_unlocked`] | a background worker goes through many things, and skips what somebody is at |
-//! | [`deferred()`] | something is done later, if it is still to be done by then |
-//! | [`refreshed()`] | nothing is decided on what was read before |
 //!
 //! # Guarantees
 //!
 //! - Work under a lock that is lost is dropped at its next await, and the caller told.
 //! - A lock is given back on every way out: a result, an error, a panic, a dropped future.
-//! - What is re-read is read after the lock was granted, so it is what the holder before left.
+//! - What the work reads, it reads after the lock was granted, so it is what the holder before left.
+//!   Work that is deferred waits first, then takes the lock, and decides on what it reads under it.
 //!
 //! # Limitations
 //!
 //! - What work did before the loss of its lock stays done: fence what it writes with the token.
 
-mod deferred;
 mod each;
-mod refreshed;
 mod serialise;
 
 use std::future::Future;
 use std::time::Duration;
 
-pub use deferred::deferred;
 pub use each::{Tally, for_each_unlocked};
-pub use refreshed::refreshed;
 pub use serialise::{serialise, under};
 
 use crate::{Error, Result, Token};
 
-/// The longest time that [`serialise()`] and [`deferred()`] wait for a lock.
+/// The longest time that [`serialise()`] waits for a lock.
 pub const SERIALISE_WAIT: Duration = Duration::from_secs(15);
 
 /// Exclusive locks on things that have numbers, such as agents.
@@ -80,12 +75,12 @@ pub trait EntityGuard: Send + Sync {
 
 #[cfg(test)]
 mod tests {
-    use std::future::{Future, ready};
+    use std::future::Future;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
     use std::time::Duration;
 
-    use super::{EntityGuard, EntityLocks, deferred, serialise};
+    use super::{EntityGuard, EntityLocks, serialise};
     use crate::{Error, Result, Token};
 
     /// Locks that are never free, and tell how long they were waited for.
@@ -131,8 +126,5 @@ mod tests {
     fn a_lock_is_waited_for_fifteen_seconds() {
         let serialised = serialise(&NeverFree, 1, |_| async { Ok(()) });
         assert!(refusal(serialised).ends_with("waited for 15s"));
-        let reread = || async { Ok(Some(())) };
-        let deferred = deferred(ready(()), &NeverFree, 1, reread, |()| async { Ok(()) });
-        assert!(refusal(deferred).ends_with("waited for 15s"));
     }
 }

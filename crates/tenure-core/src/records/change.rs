@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::record::body_text;
 use super::{Columns, Record, RecordKey, WakeAddress};
-use crate::audit::Action;
+use crate::audit::NewEntry;
 use crate::token::fenced;
 use crate::{Error, Lease, LeaseId, LeaseState, Owner, Resource, Result, Timestamp, Token};
 
@@ -251,30 +251,11 @@ impl Seen {
     }
 }
 
-/// An entry for the audit, written with the change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// The action.
-    pub action: Action,
-    /// The resource it was done to.
-    pub resource: Resource,
-    /// The lease it was done under, if any.
-    pub lease: Option<LeaseId>,
-    /// The token of that lease.
-    pub token: Option<Token>,
-    /// The owner whose thing it is.
-    pub owner: Owner,
-    /// The owner that did it.
-    pub actor: Owner,
-    /// The reason, for people.
-    pub reason: Option<String>,
-}
-
 /// The decision of a function: records to write or delete, entries for the audit, and whom to wake.
 #[derive(Debug, Default)]
 pub struct Changes {
     puts: BTreeMap<RecordKey, Option<(Columns, Value)>>,
-    notes: Vec<Note>,
+    notes: Vec<NewEntry>,
     wake: Vec<WakeAddress>,
 }
 
@@ -290,7 +271,7 @@ impl Changes {
     }
 
     /// Adds an entry to the audit.
-    pub fn note(&mut self, note: Note) {
+    pub fn note(&mut self, note: NewEntry) {
         self.notes.push(note);
     }
 
@@ -319,7 +300,7 @@ pub struct Decided {
     /// The records, in the order of their keys.
     pub writes: Vec<Write>,
     /// The entries for the audit.
-    pub notes: Vec<Note>,
+    pub notes: Vec<NewEntry>,
     /// The sessions that are woken after the commit.
     pub wake: Vec<WakeAddress>,
 }

@@ -43,9 +43,8 @@ mod record;
 
 use crate::{Reply, SessionId};
 
-pub use change::{
-    Changes, Decide, Decided, Expected, Fence, KEYS_MAX, Note, RecordChange, Seen, Write,
-};
+pub use crate::audit::NewEntry;
+pub use change::{Changes, Decide, Decided, Expected, Fence, KEYS_MAX, RecordChange, Seen, Write};
 pub use record::{
     BODY_BYTES_MAX, COLUMN_BYTES_MAX, Column, Columns, ID_BYTES_MAX, PAGE_MAX, Record, RecordKey,
     RecordPage, RecordQuery, WakeAddress, parse_body,

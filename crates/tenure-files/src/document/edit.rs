@@ -30,7 +30,7 @@ use super::path::Location;
 use super::re_entry::{Busy, refuse_re_entry};
 use super::read::missing;
 use super::several::{self, DOCUMENTS_MAX, DocumentChange};
-use super::{Documents, json, lock};
+use super::{DocumentError, Documents, json, lock};
 use crate::node_lock::NodeLock;
 
 /// The conditions of a write.
@@ -331,9 +331,10 @@ fn require_version(expect: Expect, open: &Open) -> Result<()> {
         return Ok(());
     }
     let shown = |version: Option<Version>| version.map_or("absent".into(), |it| it.to_string());
-    Err(Error::OtherVersion {
+    Err(DocumentError::OtherVersion {
         path: open.location.path().to_owned(),
         expected: shown(expected),
         actual: shown(actual),
-    })
+    }
+    .into())
 }

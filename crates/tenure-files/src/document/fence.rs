@@ -7,7 +7,8 @@
 //! A document cannot know whether what it remembers was ever granted. So `rebind` sets aside any
 //! fence, and only the store, asked by the guard of the write, keeps older holders out then.
 
-use tenure_core::{Error, Resource, Result, Token};
+use super::DocumentError;
+use tenure_core::{Resource, Result, Token};
 
 use super::note::Fenced;
 use super::path::Location;
@@ -58,19 +59,20 @@ impl Fence {
         };
         if let Some(last) = last.filter(|last| !self.rebind && self.overrides(last)) {
             let path = location.path().to_owned();
-            return Err(match self.is_of_the_lock_of(last) {
-                true => Error::Fenced {
+            let refused = match self.is_of_the_lock_of(last) {
+                true => DocumentError::Fenced {
                     path,
                     resource: asked.resource,
                     token: asked.token,
                     last: last.token,
                 },
-                false => Error::OtherFence {
+                false => DocumentError::OtherFence {
                     path,
                     last: last.shown_beside(&asked),
                     asked: asked.shown_beside(last),
                 },
-            });
+            };
+            return Err(refused.into());
         }
         Ok(asked)
     }

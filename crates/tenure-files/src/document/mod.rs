@@ -72,6 +72,7 @@ mod content;
 #[cfg(test)]
 mod crashes;
 mod edit;
+mod error;
 mod fence;
 mod follow;
 mod journal;
@@ -95,9 +96,10 @@ use tenure_core::Result;
 
 pub use content::Content;
 pub use edit::{Terms, check_json};
+pub use error::DocumentError;
 pub use fence::Fence;
 pub use follow::Follow;
-pub use json::DOCUMENT_BYTES_MAX;
+pub use json::{DOCUMENT_BYTES_MAX, Lexer};
 pub(crate) use path::lock_beside;
 pub use several::DOCUMENTS_MAX;
 pub use style::laid_out;

@@ -65,13 +65,13 @@ impl Documents {
 
 /// Returns the error for a document shared with Node in a transaction over several.
 fn cannot_join(location: &Location) -> Error {
-    Error::contradiction(
+    Error::conflict(
         format!(
             "{} is shared with programs of Node, which know nothing of transactions over several \
              documents, so it cannot be part of one",
             location.path().display()
         ),
-        "change it alone, with --compat proper-lockfile",
+        "change it alone, with {.compat} proper-lockfile",
     )
 }
 
@@ -80,10 +80,10 @@ fn refuse_node_lock(document: &Path) -> Result<()> {
         return Ok(());
     }
     let document = document.display();
-    Err(Error::contradiction(
+    Err(Error::conflict(
         format!(
             "{document} is locked by a program that speaks proper-lockfile: {document}.lock is there"
         ),
-        "share it with that program: add --compat proper-lockfile",
+        "share it with that program: add {.compat} proper-lockfile",
     ))
 }

@@ -40,7 +40,7 @@ pub(super) fn refuse_re_entry<'a>(locations: impl Iterator<Item = &'a Location>)
         }
         for location in locations {
             if busy.contains(&location.lock()) {
-                return Err(Error::contradiction(
+                return Err(Error::conflict(
                     format!(
                         "{} is being changed by the work that asks for it",
                         location.path().display()

@@ -8,7 +8,6 @@ use tenure_lockfile::LockGuard;
 use tenure_os::clock;
 use tenure_os::disk::Attributes;
 
-use super::Documents;
 use super::content::Content;
 use super::json::DOCUMENT_BYTES_MAX;
 use super::lock::has_ever_existed;
@@ -16,6 +15,7 @@ use super::note::Note;
 use super::path::Location;
 use super::re_entry::refuse_re_entry;
 use super::recover;
+use super::{DocumentError, Documents};
 
 /// The largest number of journals finished for one request. More come from a mistake.
 const RECOVERIES_MAX: u32 = 100;
@@ -225,12 +225,13 @@ fn unreadable(path: &Path, source: std::io::Error) -> Error {
 /// timeout.
 fn cannot_finish(journal: &Path, error: Error) -> Error {
     match error {
-        Error::NotFound(problem) => Error::Stuck {
+        Error::NotFound(problem) => DocumentError::Stuck {
             path: journal.to_owned(),
             problem: format!("its transaction cannot be finished: {problem}"),
             journal: journal.to_owned(),
-            remedy: "put it back".into(),
-        },
+            remedy: "put it back",
+        }
+        .into(),
         Error::Io { .. } => Error::HalfWay {
             done: format!(
                 "a transaction over several documents is committed and not finished (its journal is {})",

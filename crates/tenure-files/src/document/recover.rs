@@ -24,6 +24,7 @@
 //!
 //! This module is steps 3 to 6; the locks are taken by [`super::Documents`].
 
+use super::DocumentError;
 use std::io;
 use std::path::Path;
 
@@ -85,12 +86,13 @@ fn require_named(disk: &dyn Disk, place: &Location, journal: &Path) -> Result<()
     if Note::read(disk, place)?.journal(place)?.as_deref() == Some(journal) {
         return Ok(());
     }
-    Err(Error::Stuck {
+    Err(DocumentError::Stuck {
         path: place.path().to_owned(),
         problem: "a journal has something for it, but its note names no such journal".into(),
         journal: journal.to_owned(),
-        remedy: "put its note back, if that was removed by mistake".into(),
-    })
+        remedy: "put its note back, if that was removed by mistake",
+    }
+    .into())
 }
 
 /// Makes sure that a journal which a document names and which is not there does not come back,
@@ -132,13 +134,14 @@ fn attributes_to_replace(
     if version == step.before {
         return Ok(Some(found.map(|found| found.attributes)));
     }
-    Err(Error::Stuck {
+    Err(DocumentError::Stuck {
         path: place.path().to_owned(),
         problem:
             "a transaction over several documents did not finish, and since then this one was \
                   changed by a program that took no lock"
                 .into(),
         journal: journal.to_owned(),
-        remedy: "put back what it was before, or what the journal has for it".into(),
-    })
+        remedy: "put back what it was before, or what the journal has for it",
+    }
+    .into())
 }

@@ -31,52 +31,54 @@ impl Documents {
     ///
     /// An error of the operation is passed on, and the document is untouched; so it is after a
     /// panic. `NotFound` if there is no document.
-    pub fn transaction<T, R, E>(
+    pub fn transaction<T: Serialize + DeserializeOwned, R, E: From<Error>>(
         &self,
         path: &Path,
         operation: impl FnOnce(&mut T) -> Result<R, E>,
-    ) -> Result<R, E>
-    where
-        T: Serialize + DeserializeOwned,
-        E: From<Error>,
-    {
-        self.transaction_on(path, None, operation)
+    ) -> Result<R, E> {
+        self.transaction_on(&[path], None, |values| operation(&mut values[0]))
     }
 
     /// Like [`transaction`](Self::transaction), on a document that begins as `default` if there is
     /// none.
-    pub fn transaction_or_create<T, R, E>(
+    pub fn transaction_or_create<T: Serialize + DeserializeOwned, R, E: From<Error>>(
         &self,
         path: &Path,
         default: T,
         operation: impl FnOnce(&mut T) -> Result<R, E>,
-    ) -> Result<R, E>
-    where
-        T: Serialize + DeserializeOwned,
-        E: From<Error>,
-    {
-        self.transaction_on(path, Some(default), operation)
+    ) -> Result<R, E> {
+        self.transaction_on(&[path], Some(default), |values| operation(&mut values[0]))
     }
 
     /// Like [`transaction`](Self::transaction), over several documents: all of them change, or
     /// none.
-    pub fn transaction_many<T, R, E>(
+    pub fn transaction_many<T: Serialize + DeserializeOwned, R, E: From<Error>>(
         &self,
         paths: &[&Path],
         operation: impl FnOnce(&mut [T]) -> Result<R, E>,
-    ) -> Result<R, E>
-    where
-        T: Serialize + DeserializeOwned,
-        E: From<Error>,
-    {
+    ) -> Result<R, E> {
+        self.transaction_on(paths, None, operation)
+    }
+
+    /// Changes documents, of which one may be missing if there is a `default` for it.
+    fn transaction_on<T: Serialize + DeserializeOwned, R, E: From<Error>>(
+        &self,
+        paths: &[&Path],
+        mut default: Option<T>,
+        operation: impl FnOnce(&mut [T]) -> Result<R, E>,
+    ) -> Result<R, E> {
         let terms = Terms {
-            existing: true,
+            existing: default.is_none(),
             ..Terms::default()
         };
         self.change(paths, &terms, |old| {
             let mut values = Vec::with_capacity(paths.len());
             for (content, path) in old.iter().zip(paths) {
-                values.push(strictly(required(content.as_ref(), path)?)?);
+                values.push(match (content, default.take()) {
+                    (None, Some(default)) => default,
+                    (None, None) => return Err(missing(path).into()),
+                    (Some(content), _) => strictly(content)?,
+                });
             }
             let told = operation(&mut values)?;
             let texts = values.iter().zip(old);
@@ -85,39 +87,10 @@ impl Documents {
         })
     }
 
-    fn transaction_on<T, R, E>(
-        &self,
-        path: &Path,
-        default: Option<T>,
-        operation: impl FnOnce(&mut T) -> Result<R, E>,
-    ) -> Result<R, E>
-    where
-        T: Serialize + DeserializeOwned,
-        E: From<Error>,
-    {
-        let terms = Terms {
-            existing: default.is_none(),
-            ..Terms::default()
-        };
-        self.change(&[path], &terms, |old| {
-            let content = old[0].as_ref();
-            let mut value = match (content, default) {
-                (None, Some(default)) => default,
-                (content, _) => strictly(required(content, path)?)?,
-            };
-            let told = operation(&mut value)?;
-            Ok((vec![text_of(&value, content)?], told))
-        })
-    }
-
     /// Returns the versions of a document: now, and each time it has changed.
     pub fn follow(&self, path: &Path) -> Result<follow::Follow> {
         follow::Follow::new(self.clone(), path)
     }
-}
-
-fn required<'a>(content: Option<&'a Content>, path: &Path) -> Result<&'a Content> {
-    content.ok_or_else(|| missing(path))
 }
 
 /// Reads a value that is written back later. A key that is there twice is refused, as one of them

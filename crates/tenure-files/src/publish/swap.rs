@@ -22,7 +22,7 @@ impl PublishTarget {
     ///
     /// # Errors
     ///
-    /// `Contradiction` if the target is not what it was when it was looked at; then it is left, or
+    /// `Conflict` if the target is not what it was when it was looked at; then it is left, or
     /// put back, as it was.
     pub fn swap(&self, old: Option<&Inode>, new: &Inode, mode: u32) -> Result<()> {
         if self.inode_of_target()?.as_ref() != old || self.inode_of_tmp()?.as_ref() != Some(new) {
@@ -42,7 +42,7 @@ impl PublishTarget {
     }
 
     fn meddled(&self) -> Error {
-        Error::contradiction(
+        Error::conflict(
             format!(
                 "{} was changed meanwhile by a program that takes no lock",
                 self.target.display()

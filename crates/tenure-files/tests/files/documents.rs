@@ -25,7 +25,7 @@ fn impatient() -> Documents {
     Documents::new(Duration::from_millis(50))
 }
 
-/// Documents whose waits end with this.
+/// Returns documents whose waits end when this is cancelled.
 fn cancelled_by(documents: &Documents, cancel: &Cancel) -> Documents {
     let mut caller = FileCaller::this_process(LONG);
     caller.cancel = cancel.clone();
@@ -61,7 +61,7 @@ fn fence(resource: &str, token: u64) -> Terms<'static> {
     ))
 }
 
-/// Role: raises a counter as often as it is told.
+/// Plays a role: raises a counter as often as it is told.
 pub fn play(arguments: &[&str]) {
     let (path, times) = (Path::new(arguments[0]), arguments[1].parse().unwrap());
     let documents = documents();
@@ -324,7 +324,7 @@ fn money_moved_between_documents_is_never_seen_in_both_or_in_neither() {
             let (documents, paths) = (&documents, &paths);
             scope.spawn(move || {
                 for round in 0..60 {
-                    // In both orders: that of locks is not that of names.
+                    // Pairs come in both orders: locks are ordered otherwise than names.
                     let pair = [paths[(mover + round) % 3], paths[(mover + round + 1) % 3]];
                     let moved = documents.transaction_many(&pair, |values: &mut [i64]| {
                         values[0] -= 1;
@@ -552,8 +552,8 @@ fn whoever_follows_sees_every_change_it_waits_for() {
 
 #[test]
 fn a_killed_commit_is_finished_by_whoever_reads_next() {
-    // The crash at every step is the business of the simulated disk. Here a real process is
-    // killed when its journal is seen, or after some commits if it is too fast for that.
+    // The simulated disk tests the crash at every step. Here a real process is killed when its
+    // journal is seen, or after some commits if it is too fast for that.
     let stage = Stage::new();
     let paths = [stage.at("a.json"), stage.at("b.json")];
     let documents = documents();
@@ -575,7 +575,7 @@ fn a_killed_commit_is_finished_by_whoever_reads_next() {
         });
         child.kill();
         let read = |path: &Path| documents.read(path).unwrap().parse::<u64>().unwrap();
-        // Alone first: the reader of one document finishes the transaction for all.
+        // Each document is read alone: the first reader finishes the transaction for both.
         let (a, b) = (read(&paths[0]), read(&paths[1]));
         assert_eq!(a, b, "round {round}");
         seen_after += u64::from(a > 0);
@@ -584,7 +584,7 @@ fn a_killed_commit_is_finished_by_whoever_reads_next() {
     assert!(seen_after > 0, "no commit was ever seen");
 }
 
-/// Role: raises two documents together, again and again.
+/// Plays a role: raises two documents together, again and again.
 pub fn play_commit(arguments: &[&str]) {
     let paths: Vec<&Path> = arguments.iter().map(Path::new).collect();
     let documents = documents();
@@ -613,7 +613,7 @@ fn a_question_about_nothing_leaves_nothing() {
     assert!(names(&stage).is_empty(), "{:?}", names(&stage));
 }
 
-/// Commits a change of two documents and dies before it is finished: the journal is there.
+/// Commits a change of two documents and dies before it is finished, so that the journal stays.
 fn leave_journal(stage: &Stage, paths: [&Path; 2]) -> PathBuf {
     for _ in 0..200 {
         let arguments = [paths[0].to_str().unwrap(), paths[1].to_str().unwrap()];
@@ -763,7 +763,7 @@ fn documents_that_are_created_together_are_seen_together() {
     }
 }
 
-/// Role: reads a document again and again, and tells of every error.
+/// Plays a role: reads a document again and again, and reports an error.
 pub fn play_reader(arguments: &[&str]) {
     say("ready");
     hear();
@@ -892,7 +892,7 @@ fn who_may_not_write_a_document_makes_no_lock_file_for_it() {
     assert_eq!(raise(&documents(), &path).unwrap(), 2);
 }
 
-/// Role: writes a document and tells of the error.
+/// Plays a role: writes a document, and reports the result.
 pub fn play_writer(arguments: &[&str]) {
     let written = documents().write(Path::new(arguments[0]), &1);
     say(written.map_or_else(|error| error.to_string(), |_| "written".into()));

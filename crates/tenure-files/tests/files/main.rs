@@ -1,5 +1,4 @@
-//! Documents as programs use them, with real threads and processes. Processes are this binary in a
-//! role.
+//! Documents as programs use them, with real threads, and with processes: this binary in a role.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,7 +1,7 @@
 // counter.js FILE N
 //
-// Raises the member "n" of the document FILE N times, each time under its lock, and prints how
-// often it did.
+// Raises the member "n" of the document FILE N times, each time under its lock, and prints the
+// number of times.
 
 const fs = require('fs/promises');
 const lockfile = require('proper-lockfile');

@@ -1,4 +1,4 @@
-//! Node and ours, one holder at a time, and hand-over both ways.
+//! One holder at a time among Node programs and ours, and hand-over both ways.
 
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn a_cancelled_wait_ends_and_leaves_the_lock_of_the_other() {
 
 #[test]
 fn a_wait_cancelled_while_a_lock_that_was_taken_over_settles_gives_it_back() {
-    // A cancellation that comes too late, on a busy machine, is not what is meant here.
+    // On a busy machine the cancellation may come too late; such a try does not count.
     let interrupted = (0..50).any(|_| {
         let scene = Scene::new();
         scene.leave_stale();

@@ -1,7 +1,7 @@
 // hold.js FILE [--realpath]
 //
-// Takes the lock of FILE. Prints "busy" if it has to wait for it, then "held"; "compromised" when
-// it is told so; releases when its input ends and prints "released", or why it could not.
+// Takes the lock of FILE. Prints "busy" if it has to wait, then "held"; prints "compromised" when
+// the library says so. When its input ends it releases, and prints "released" or the error.
 
 const lockfile = require('proper-lockfile');
 

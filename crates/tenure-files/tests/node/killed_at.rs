@@ -1,8 +1,8 @@
 //! SIGKILL at every system call of taking and releasing the lock.
 //!
-//! A process is traced once, to see which calls it makes. Then it is started anew for each
-//! of them, and killed instead of making it. What it leaves must be free, or a lock that
-//! Node takes over once it is stale.
+//! A process is traced once, to list the calls it makes. Then it is started anew for each of them,
+//! and killed instead of making it. After that the lock must be free, or one that Node takes over
+//! once it is stale.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -19,14 +19,14 @@ use crate::stage::{LONG, Stage};
 const CALLS: &str = "mkdir,mkdirat,open,openat,utimensat,stat,lstat,newfstatat,statx,\
                      rename,renameat,renameat2,rmdir,unlinkat";
 
-/// A system call of a thread: the how-many-th of its kind.
+/// The n-th system call of a kind that a thread makes.
 #[derive(Debug, PartialEq, Eq)]
 struct Point {
     call: String,
     number: usize,
 }
 
-/// Whether a stale lock is there when a process wants it.
+/// The state of the lock before a process wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
     Free,
@@ -41,7 +41,7 @@ fn scene(before: Before) -> Scene {
     scene
 }
 
-/// Takes and releases the lock under strace; false if it was killed.
+/// Takes and releases the lock under strace. Returns false if the process was killed.
 fn once(options: &[&str], scene: &Scene) -> bool {
     let command = [&["strace", "-f", "-qq"], options].concat();
     let document = scene.document();
@@ -52,7 +52,7 @@ fn once(options: &[&str], scene: &Scene) -> bool {
     }
 }
 
-/// The calls of a process that nobody kills, from the first on the lock to the last.
+/// Returns the calls of an undisturbed process, from the first on the lock to the last.
 fn points(before: Before) -> Vec<Point> {
     let scene = scene(before);
     let stage = Stage::new();
@@ -68,7 +68,7 @@ fn points(before: Before) -> Vec<Point> {
     let mut points = Vec::new();
     let mut last = 0;
     for line in trace.lines() {
-        // "1234  mkdir("/..." or "1234  <... mkdir resumed>"
+        // A line reads "1234  mkdir("/..." or "1234  <... mkdir resumed>".
         let Some((thread, call)) = line.split_once(' ') else {
             continue;
         };
@@ -86,7 +86,8 @@ fn points(before: Before) -> Vec<Point> {
         }
     }
     points.truncate(last);
-    // Where another thread makes as many of a call, it might be that one which is killed.
+    // A point is left out if another thread makes as many calls of its kind: strace might kill at
+    // that one.
     let found = points.len();
     points.retain(|Point { call, number }| {
         let same = numbers.iter().filter(|((_, other), _)| other == call);
@@ -130,14 +131,14 @@ fn what_a_process_killed_at_any_system_call_leaves_is_taken_over_by_node() {
                 set_time(&scene.lock_path(), SystemTime::now() - OLD);
             }
             let mut node = Node::hold(&scene.document());
-            // Were it not free, or stale, Node would say "busy" before.
+            // A lock that were neither free nor stale would make Node say "busy" first.
             assert_eq!(node.answer(), "held", "after a kill at {point:?}");
             assert_eq!(node.release(), "released");
             scene.acquire().unwrap().release().unwrap();
         }
     }
     println!("killed {kills} times, {locks} times while it held the lock");
-    // Between the two renames it holds the lock: at the looks of verifying and releasing, and at
-    // the second rename. After a take-over it looks once more.
+    // Between the two renames the process holds the lock: at the looks of verifying and releasing,
+    // and at the second rename. After a take-over it looks once more.
     assert!(locks >= 3 + 4, "{locks} of {kills}");
 }

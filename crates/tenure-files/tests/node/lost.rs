@@ -1,4 +1,4 @@
-//! Holders that were paused, and locks that others touch.
+//! Holders that were paused, and locks that other programs touch.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,7 @@ use crate::roles::holder;
 use crate::scene::{STALE_AFTER, Scene, set_time};
 use crate::stage::{LONG, until};
 
-/// Takes the lock, and has it told what happens to it.
+/// Takes the lock, and returns a channel that tells of its loss.
 fn acquire_and_listen(scene: &Scene) -> (NodeLock, mpsc::Receiver<String>) {
     let (sender, told) = mpsc::channel();
     let tell = move |reason: &str| sender.send(reason.to_owned()).unwrap();
@@ -44,7 +44,7 @@ fn a_holder_paused_too_long_is_told_and_what_node_took_over_is_nodes() {
     let (_, last_alive) = scene.lock().unwrap();
     paused.stop();
     let mut node = Node::hold(&scene.document());
-    // A program that starts later than the lock is stale need not wait for it.
+    // A Node program that starts after the lock has become stale need not wait for it.
     let mut answer = node.answer();
     if answer == "busy" {
         answer = node.answer();
@@ -58,8 +58,8 @@ fn a_holder_paused_too_long_is_told_and_what_node_took_over_is_nodes() {
     assert_eq!(paused.ask("verify"), "lost");
     assert_eq!(paused.ask("release"), "lost");
 
-    // Node refreshes its lock every five seconds, whatever is done here meanwhile. When it does so
-    // for the next time, it looks at the lock first, and finds it untouched.
+    // Node refreshes its lock every five seconds, whatever happens here meanwhile. At its next
+    // refresh it looks at the lock first, and finds it untouched.
     let (_, before) = scene.lock().unwrap();
     until("a refresh by Node", || {
         let (inode, modified) = scene.lock().unwrap();
@@ -100,7 +100,7 @@ fn a_foreign_change_of_its_time_loses_the_lock_and_its_holder_is_told_once() {
     set_time(&scene.lock_path(), time);
     assert_lost(&lock, "changed the time");
     assert!(told.recv().unwrap().contains("changed the time"));
-    // Its end of the channel is gone: nobody can tell it again.
+    // The sending end of the channel is gone, so the holder cannot be told again.
     assert!(told.recv().is_err());
     assert_eq!(lock.release().err().unwrap().class(), Class::Lost);
 }
@@ -121,7 +121,7 @@ fn a_lock_removed_before_its_release_was_lost() {
     assert_eq!(lock.release().err().unwrap().class(), Class::Lost);
 }
 
-/// When an entry was last changed; a rename counts.
+/// Returns the time of an entry's last change; a rename counts.
 fn last_change(path: &Path) -> (i64, i64) {
     let metadata = fs::metadata(path).unwrap();
     (metadata.ctime(), metadata.ctime_nsec())

@@ -1,16 +1,16 @@
-//! The lock that Node programs see, with real Node programs.
+//! The lock that Node programs see, tested with real Node programs.
 //!
 //! | module | what it tries to break |
 //! |---|---|
-//! | `exclusion` | Node and ours, one holder at a time, and hand-over both ways |
+//! | `exclusion` | one holder at a time among Node programs and ours, and hand-over both ways |
 //! | `stale` | dead holders, times in the future, locks that cannot be removed |
-//! | `lost` | holders that were paused, and locks that others touch |
-//! | `race` | several that take over one stale lock |
+//! | `lost` | holders that were paused, and locks that other programs touch |
+//! | `race` | several programs that take over one stale lock |
 //! | `killed_at` | SIGKILL at every system call |
-//! | `release` | what is left behind, and forked children |
+//! | `release` | leftovers, and forked children |
 //!
 //! The Node programs stand beside this file and use the real `proper-lockfile`, which `./test`
-//! installs; a test fails where it is missing. Processes of ours are this binary in a role.
+//! installs; a test fails where it is missing. A process of ours is this binary in a role.
 
 #![allow(
     clippy::unwrap_used,

@@ -20,7 +20,7 @@ impl Node {
         Self::start(&[], &["hold.js", document.to_str().unwrap()])
     }
 
-    /// Starts `hold.js` under its default, which is to look through symbolic links.
+    /// Starts `hold.js` with the default of its library, which follows symbolic links.
     pub fn hold_what_it_means(document: &Path) -> Self {
         let document = document.to_str().unwrap();
         Self::start(&[], &["hold.js", document, "--realpath"])
@@ -31,7 +31,7 @@ impl Node {
         Self::start(command, &["hold.js", document.to_str().unwrap()])
     }
 
-    /// Starts `counter.js`, which raises a number in a document so many times.
+    /// Starts `counter.js`, which raises a number in a document this many times.
     pub fn count(document: &Path, times: u32) -> Self {
         let document = document.to_str().unwrap();
         Self::start(&[], &["counter.js", document, &times.to_string()])
@@ -67,13 +67,13 @@ impl Node {
         self.process.id()
     }
 
-    /// Its next line.
+    /// Returns the next line of the program.
     pub fn answer(&mut self) -> String {
         self.answer_within(LONG)
             .unwrap_or_else(|| panic!("Node process {} does not answer", self.id()))
     }
 
-    /// Its next line, if it says one in this time.
+    /// Returns the next line of the program, if it says one in this time.
     pub fn answer_within(&mut self, time: Duration) -> Option<String> {
         match self.lines.recv_timeout(time) {
             Ok(line) => Some(line),
@@ -82,7 +82,7 @@ impl Node {
         }
     }
 
-    /// Has it release, and says how that went.
+    /// Makes the program release the lock, and returns what it says about that.
     pub fn release(mut self) -> String {
         drop(self.process.stdin.take());
         let answer = self.answer();
@@ -92,7 +92,7 @@ impl Node {
         answer
     }
 
-    /// Kills it as if by the power switch, and waits until it is gone.
+    /// Kills the program as if by the power switch, and waits until it is gone.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

@@ -1,6 +1,6 @@
-//! Several that take over one stale lock: the known race of the original.
+//! Several programs that take over one stale lock: the known race of the original.
 //!
-//! The outer lock, which keeps processes of ours apart, is left out here.
+//! The tests leave out the outer lock, which keeps processes of ours apart.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::roles::acquire;
 use crate::scene::Scene;
 use crate::stage::{LONG, until};
 
-/// The command that holds a process up before its first call of a kind, for longer than a
+/// Returns a command that holds a process up before its first call of a kind, for longer than a
 /// test takes.
 fn held_up_before(call: &str) -> Vec<String> {
     let trace = format!("trace={call}");
@@ -22,7 +22,7 @@ fn held_up_before(call: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// Waits until a process that strace started stands before a system call.
+/// Waits until a process that strace started is about to make a system call.
 fn until_before(strace: u32, call: libc::c_long) {
     let before = format!("{call} ");
     until("a process before its system call", || {
@@ -33,7 +33,7 @@ fn until_before(strace: u32, call: libc::c_long) {
     });
 }
 
-/// The threads of the processes that a process started.
+/// Returns the threads of the processes that a process started.
 fn tasks_under(parent: u32) -> impl Iterator<Item = String> {
     let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
     let children: Vec<String> = children
@@ -50,7 +50,7 @@ fn tasks_under(parent: u32) -> impl Iterator<Item = String> {
     })
 }
 
-/// Ends strace alone: what it held up goes on.
+/// Ends strace alone, so that the process it held up goes on.
 fn let_go(strace: u32) {
     let ended = Command::new("kill")
         .args(["-KILL", &strace.to_string()])
@@ -62,8 +62,8 @@ fn let_go(strace: u32) {
 fn of_two_that_take_over_one_stale_lock_exactly_one_wins() {
     let scene = Scene::new();
     let mut rivals = [(); 2].map(|()| Child::start("puppet", &[]));
-    // The winner needs 100 ms to be sure. On a busy machine it may be moved away by mistake and
-    // back for longer than that, and then needs time to try again.
+    // The winner needs 100 ms to be sure. On a busy machine its lock may be moved away by mistake
+    // and back for longer than that, and then it needs time to try again.
     let enough = Duration::from_millis(150);
     let mut wait = enough;
     let mut rounds = 0;
@@ -90,7 +90,7 @@ fn of_two_that_take_over_one_stale_lock_exactly_one_wins() {
     }
 }
 
-/// Starts one of ours that has looked at the lock and is about to rename something.
+/// Starts a process of ours that has looked at the lock and is about to rename something.
 fn about_to_rename(scene: &Scene) -> Child {
     let command = held_up_before("renameat2");
     let command: Vec<&str> = command.iter().map(String::as_str).collect();
@@ -134,16 +134,17 @@ fn a_lock_that_node_removes_after_a_take_over_of_ours_does_not_count_as_held() {
     until("a Node that takes what it removed", node_removes_ours);
 }
 
-/// Has Node remove a lock of ours. Returns false if ours tried again before Node made its own.
+/// Makes Node remove a lock of ours. Returns false if ours tried again before Node had made its
+/// own.
 fn node_removes_ours() -> bool {
     let scene = Scene::new();
     scene.leave_stale();
-    // It has seen the stale lock, and is about to remove what is there by its path.
+    // Node has seen the stale lock, and is about to remove the directory at its path.
     let command = held_up_before("rmdir");
     let command: Vec<&str> = command.iter().map(String::as_str).collect();
     let mut node = Node::hold_under(&command, &scene.document());
     until_before(node.id(), libc::SYS_rmdir);
-    // Inode numbers are given again; together with the time they tell.
+    // An inode number may be used again, but together with the time it identifies a lock.
     let stale = scene.lock();
     let mut ours = Child::start("puppet", &[]);
     ours.tell(acquire(Duration::from_millis(500), &scene.document()));
@@ -161,7 +162,7 @@ fn node_removes_ours() -> bool {
     }
     let theirs = scene.lock().unwrap().0;
     if ours.answer() == "held" {
-        // The machine is so busy that Node came later than anyone waits; looking tells.
+        // On a busy machine Node may come after ours has settled; only a look tells of that.
         assert!(
             lasted > Duration::from_millis(100),
             "it lasted only {lasted:?}"

@@ -1,4 +1,4 @@
-//! What is left behind, and forked children.
+//! Leftovers of a released lock, and forked children.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn nothing_is_left_of_a_released_lock_and_its_thread_ends_at_once() {
             before.until_no_more_than_before();
             quickest = quickest.min(started.elapsed());
         }
-        // A thread that slept on until the next refresh would do so every time.
+        // A thread that slept on until the next refresh would exceed this every time.
         assert!(quickest < Duration::from_secs(4), "{quickest:?}");
     });
 }

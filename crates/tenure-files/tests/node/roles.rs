@@ -1,4 +1,4 @@
-//! What a child process does.
+//! The roles of a child process.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use tenure_files::node_lock::NodeLock;
 use crate::process::{Child, hear, role, say};
 use crate::stage::LONG;
 
-/// The test a child runs. See [`a_child_process_plays_its_role`].
+/// The test that a child process runs. See [`a_child_process_plays_its_role`].
 pub const ENTRY: &str = "roles::a_child_process_plays_its_role";
 
-/// In a child this is the way into its role. In the test run it has no role, starts such
-/// a child, and hears its answer.
+/// In a child this test is the way into its role. In the test run it has no role: it starts such a
+/// child, and hears its answer.
 #[test]
 fn a_child_process_plays_its_role() {
     let Some((role, arguments)) = role() else {
@@ -33,7 +33,7 @@ fn a_child_process_plays_its_role() {
 /// Takes and releases the lock of a document.
 fn once(document: &Path) {
     // strace counts calls by thread, and the threads of the harness make some, too. After these
-    // the numbers of this one are beyond all of theirs.
+    // calls the numbers of this thread are higher than all of theirs.
     for _ in 0..50 {
         let _ = std::fs::File::open("/dev/null").and_then(|file| file.metadata());
     }
@@ -44,7 +44,7 @@ fn once(document: &Path) {
     say("released");
 }
 
-/// Takes a lock as it is told, and says `told REASON` when it is told that it is lost:
+/// Takes a lock as it is told, and says `told REASON` when it learns that the lock is lost:
 ///
 /// ```text
 /// acquire MILLISECONDS DOCUMENT    held | busy
@@ -89,7 +89,7 @@ pub fn holder(document: &Path) -> Child {
     child
 }
 
-/// What a puppet is told to take a lock.
+/// Returns the line that tells a puppet to take a lock.
 pub fn acquire(wait: Duration, document: &Path) -> String {
     format!("acquire {} {}", wait.as_millis(), document.display())
 }

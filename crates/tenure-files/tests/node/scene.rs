@@ -12,13 +12,13 @@ use tenure_files::node_lock::NodeLock;
 
 use crate::stage::{LONG, Stage};
 
-/// How long a lock lives that nobody refreshes, as Node has it.
+/// The time that a lock lives without being refreshed, as in Node.
 pub const STALE_AFTER: Duration = Duration::from_secs(10);
 
-/// Long dead.
+/// The age of a lock whose holder is long dead.
 pub const OLD: Duration = Duration::from_secs(20);
 
-/// Which directory a lock is, and its time.
+/// The inode of the lock's directory, and its time.
 pub type Lock = (u64, SystemTime);
 
 pub struct Scene {
@@ -44,13 +44,13 @@ impl Scene {
         self.at("data.json.lock")
     }
 
-    /// The lock as it is now, or None if there is none.
+    /// Returns the lock as it is now, or `None` if there is none.
     pub fn lock(&self) -> Option<Lock> {
         let metadata = fs::metadata(self.lock_path()).ok()?;
         Some((metadata.ino(), metadata.modified().unwrap()))
     }
 
-    /// What lies beside the document.
+    /// Returns the names beside the document.
     pub fn neighbours(&self) -> Vec<String> {
         let entries = fs::read_dir(self.stage.path()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -65,7 +65,7 @@ impl Scene {
         set_time(&self.lock_path(), SystemTime::now() - OLD);
     }
 
-    /// Takes the lock as soon as it is there.
+    /// Takes the lock as soon as it is free.
     pub fn acquire(&self) -> Result<NodeLock> {
         self.acquire_within(LONG)
     }
@@ -79,7 +79,7 @@ impl Scene {
         NodeLock::acquire(&self.document(), deadline, cancel, Arc::new(|_| ()))
     }
 
-    /// Tries for a moment, in vain.
+    /// Asserts that a brief try to take the lock fails because it is held.
     pub fn assert_busy(&self) {
         let taken = self.acquire_within(Duration::from_millis(200));
         match taken {
@@ -92,7 +92,7 @@ impl Scene {
     }
 }
 
-/// Sets the time of a directory, as nobody but its holder may.
+/// Sets the time of a directory, which in use only its holder may do.
 pub fn set_time(directory: &Path, time: SystemTime) {
     let directory = File::open(directory).unwrap();
     directory.set_modified(time).unwrap();

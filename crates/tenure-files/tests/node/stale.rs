@@ -12,12 +12,12 @@ use tenure_files::node_lock::{NodeLock, is_fresh};
 use crate::node::Node;
 use crate::scene::{STALE_AFTER, Scene, set_time};
 
-/// What may pass between the moment a lock is stale and the moment it is ours: a pause
-/// between two looks, the time to settle, and a busy machine.
+/// The longest time from the moment a lock is stale to the moment it is ours: a pause between two
+/// looks, the time to settle, and a busy machine.
 const TAKE_OVER: Duration = Duration::from_secs(4);
 
-/// Fails if what returns how late it was is too late three times in a row: a slow machine is late
-/// now and then, a wrong protocol always.
+/// Fails if the take-over is too late three times in a row: a slow machine is late now and then, a
+/// wrong protocol always.
 fn in_time(mut take_over: impl FnMut() -> Duration) {
     let late: Vec<Duration> = (0..3)
         .map(|_| take_over())
@@ -136,7 +136,7 @@ fn a_directory_that_may_not_be_written_or_is_not_there_is_said_so() {
     let error = NodeLock::acquire(&missing, deadline, &Cancel::default(), Arc::new(|_| ()));
     let error = error.err().unwrap();
     assert!(matches!(error, Error::Io { .. }), "{error}");
-    // A thread of its own: what it may do ends with it.
+    // The test gives up its rights in a thread of its own, with which the change ends.
     let denied = thread::scope(|scope| {
         let as_nobody = scope.spawn(|| {
             // SAFETY: the raw call changes this thread alone, and it only takes integers.

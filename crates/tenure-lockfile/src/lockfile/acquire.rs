@@ -19,17 +19,17 @@ pub(crate) type Attempt = (LockFile, Option<HeldLock>);
 pub(super) enum Attempted<T = HeldLock> {
     /// The lock is held.
     Granted(T),
-    /// Another process is before us, or the wait was over.
+    /// Another process is before us, or the wait has ended.
     Busy,
     /// The path means another file by now.
     Replaced,
 }
 
-/// A file that is replaced again and again cannot be locked; after this many times it is an error.
+/// The number of times after which a file that is replaced again and again is an error.
 const REPLACED_MAX: u32 = 100;
 
-/// A writer's record is written before its grant. If the wait was longer than this, it is
-/// written again, so that it says when the lock was granted.
+/// The longest age of a writer's record at its grant, since it is written before that. After a
+/// longer wait it is written again, so that it says when the lock was granted.
 const RECORD_AGE_MAX: Duration = Duration::from_millis(10);
 
 /// Takes the lock if it needs no wait. `idle` is an open file to use, if there is one.
@@ -75,7 +75,7 @@ fn acquire<T>(
         match once(&mut file)? {
             Attempted::Granted(locked) => return Ok((file, Some(locked))),
             Attempted::Busy => return Ok((file, None)),
-            // The name means another file by now: this one is closed, that one is opened.
+            // The path means another file by now: this one is closed, and that one is opened.
             Attempted::Replaced => {}
         }
     }
@@ -103,8 +103,8 @@ impl LockFile {
         })
     }
 
-    /// Locks M shared, looks up the path, and gives up if anyone is in line: a brief reader needs
-    /// no more to keep writers out. Others see it as a program that only knows `flock`.
+    /// Locks M shared, looks up the path, and gives up if a waiter is in line: a brief reader needs
+    /// no more to keep writers out. Other processes see it as a program that only knows `flock`.
     fn try_share_once(&mut self) -> Result<Attempted<()>> {
         if !self.try_m(Mode::Read)? {
             return Ok(Attempted::Busy);
@@ -114,21 +114,21 @@ impl LockFile {
                 return Ok(Attempted::Replaced);
             }
             file.line_expected = file.read_head()?.marked;
-            match file.line_expected && file.someone_is_in_line()? {
-                true => Ok(Attempted::Busy),
-                false => Ok(Attempted::Granted(())),
+            if file.line_expected && file.someone_is_in_line()? {
+                return Ok(Attempted::Busy);
             }
+            Ok(Attempted::Granted(()))
         })
     }
 
-    /// Locks M without blocking. Returns false if it is held, or if a line met earlier is still
-    /// there.
+    /// Locks M without blocking. Returns false if M is held, or if a line that was met earlier is
+    /// still there.
     fn try_m(&mut self, mode: Mode) -> Result<bool> {
         if self.line_expected && self.read_head()?.marked && self.someone_is_in_line()? {
             return Ok(false);
         }
-        let granted = platform::try_flock(&self.file, share(mode));
-        let granted = granted.map_err(|source| self.failed("lock", source))?;
+        let granted = platform::try_flock(&self.file, share(mode))
+            .map_err(|source| self.failed("lock", source))?;
         self.line_expected |= !granted;
         Ok(granted)
     }
@@ -148,7 +148,7 @@ impl LockFile {
         })
     }
 
-    /// Does everything but the look at the path before it locks M.
+    /// Does everything except the look at the path before it locks M.
     fn wait_to_write(
         &mut self,
         writer: &mut dyn RecordWriter,
@@ -198,7 +198,7 @@ impl LockFile {
         Ok(Ok(granted.map_or(Attempted::Busy, Attempted::Granted)))
     }
 
-    /// Waits until it is the first in line, and locks what is needed before M.
+    /// Waits until this is the first in line, and locks the bytes that are needed before M.
     fn stand_in_line(
         &mut self,
         pass: (std::ops::Range<u64>, Share),
@@ -231,7 +231,7 @@ impl LockFile {
             return attempted;
         }
         let released = self.release();
-        // The first error is reported; if unlocking failed, closing the file unlocks.
+        // The first error is reported. If unlocking failed, closing the file unlocks.
         let attempted = attempted?;
         released.map(|()| attempted)
     }

@@ -1,4 +1,4 @@
-//! Token cells: the last token drawn by writers that did not wait, and by those that did.
+//! Token cells: the last token drawn by writers without a wait, and the last drawn by waiters.
 //!
 //! Garbage in a cell counts as no token at all: the floor under all tokens (see
 //! [`crate::token_counter`]) keeps them from going back.
@@ -11,7 +11,7 @@ use super::record::{checksum, digits};
 /// The head of a lock file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Head {
-    /// True if someone may be in line, and the cell of the line may be ahead of this one.
+    /// True if a waiter may be in line, and the cell of the line may be ahead of this one.
     pub(super) marked: bool,
     /// The last token in the cell of writers that did not wait.
     pub(super) token: Token,
@@ -52,7 +52,7 @@ fn decode_whole(cell: &[u8]) -> Option<Token> {
     let number = text.strip_prefix("tenure 1 token ")?.get(..16)?;
     let mut sum = [0; 16];
     digits(&mut sum, checksum(&cell[..31]), 16);
-    // The rest only fills up the line.
+    // The bytes after the checksum only fill up the line.
     if cell[32..48] != sum || &cell[48..CELL_BYTES] != b"       \n" || cell[31] != b' ' {
         return None;
     }

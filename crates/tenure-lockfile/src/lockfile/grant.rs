@@ -15,7 +15,7 @@ use super::layout::{
 use super::{HeldLock, LockFile, RecordWriter, record};
 use crate::interrupt::Interrupt;
 
-/// A cell is written in a moment, so one that is torn this often was destroyed.
+/// The number of reads after which a torn cell was destroyed: writing one takes a moment.
 const TORN_READS_MAX: u32 = 50;
 
 impl LockFile {
@@ -42,8 +42,8 @@ impl LockFile {
         if !head.marked {
             return self.grant_shared(mode, head.token, writer);
         }
-        // The first in line writes its token before it is granted, so it must not be there
-        // while the last one granted is read. Nobody can be first while TURNSTILE is shared.
+        // The first in line writes its token before it is granted, so it must not be there while
+        // the last granted token is read. No waiter can be first while TURNSTILE is shared.
         if self.someone_is_in_line()? || !self.try_bytes(TURNSTILE, Share::Shared)? {
             return Ok(None);
         }
@@ -54,14 +54,14 @@ impl LockFile {
 
     /// Clears an old mark and returns the last token, or `None` if a waiter is in line.
     ///
-    /// With M exclusive nobody else does this. With QUEUE exclusive nobody joins the line
+    /// With M exclusive no other process does this. With QUEUE exclusive no waiter joins the line
     /// between the question and the write, so the mark of a waiter is never wiped out.
     fn clear_mark(&mut self, head: Head) -> Result<Option<Token>> {
         if !self.try_bytes(QUEUE, Share::Exclusive)? {
             return Ok(None);
         }
         let last = head.token.max(self.line_token()?);
-        // In one write: the first cell is never behind the second while the mark is clear.
+        // One write does both: the first cell is never behind the second while the mark is clear.
         self.write(&cell::encode_unmarked_head(last), MARK_AT)?;
         self.unlock_bytes(QUEUE)?;
         self.line_expected = false;
@@ -110,12 +110,12 @@ impl LockFile {
         Ok((locked, before))
     }
 
-    /// Finds the last token and keeps everyone else from being granted a higher one.
+    /// Finds the last token and keeps every other writer from being granted a higher one.
     ///
-    /// A writer that did not wait may be on its way in, having looked before the mark was
-    /// set; there is at most one. It writes its token before it locks the byte of it. So
-    /// once the bytes are ours, either it was granted before, and its token is in the cell
-    /// for good; or it is not granted, and it does not matter whether its token is seen.
+    /// A writer that did not wait may be on its way in, having looked before the mark was set;
+    /// there is at most one. It writes its token before it locks that token's byte. So once the
+    /// bytes are ours, either it was granted before, and its token is in the cell for good; or it
+    /// is not granted, and it does not matter whether its token is seen.
     fn close_tokens_above_the_last(
         &self,
         before: Token,
@@ -128,8 +128,8 @@ impl LockFile {
             last = if found > last {
                 found
             } else {
-                // The cell does not say what its holder was granted, so it was destroyed.
-                // Larger and larger steps lead past that token.
+                // The cell does not have the token that its holder was granted, so it was
+                // destroyed. Larger and larger steps lead past that token.
                 step *= 2;
                 writer.draw(Token::new(last.get() + step).unwrap_or(last))?
             };
@@ -137,7 +137,7 @@ impl LockFile {
         Ok(self.read_head()?.token.max(last))
     }
 
-    /// Puts back the token a cell had before one was drawn that was not granted.
+    /// Puts back the token that the cell had before the one that was drawn and not granted.
     pub(super) fn put_back_token(&self, slot: Slot, before: Token) -> Result<()> {
         self.write(&cell::encode(before), slot.cell_offset())
     }
@@ -182,7 +182,7 @@ impl LockFile {
     }
 
     fn reserve_reader(&mut self) -> Result<Slot> {
-        // Low slots are preferred: the file stays short and looking at it cheap.
+        // Low slots are preferred: the file stays short, and looking at it cheap.
         let candidates = std::iter::once(self.reader_hint).chain(0..READERS_MAX);
         for reader in candidates {
             if self.try_bytes(Slot::reserved(reader), Share::Exclusive)? {
@@ -209,7 +209,7 @@ impl LockFile {
     /// Joins the queue first and sets the mark after, so that a mark is never wiped out
     /// while its waiter is there.
     pub(super) fn join_queue(&self, interrupt: &mut Interrupt) -> Result<Result<(), Ended>> {
-        // Waits for the moment it takes to clear an old mark, at most.
+        // This waits at most for the moment it takes to clear an old mark.
         let joined = self.wait_bytes(QUEUE, Share::Shared, interrupt)?;
         if joined.is_ok() {
             self.mark_line()?;
@@ -244,8 +244,8 @@ impl LockFile {
         Ok(cell::decode(&bytes))
     }
 
-    /// Reads bytes that end with a token cell. A cell that is being written is read again:
-    /// half of one must not count as none. One that stays unreadable was destroyed.
+    /// Reads bytes that end with a token cell. A cell that is being written is read again: half of
+    /// one must not count as none. A cell that stays unreadable was destroyed.
     fn read_cell(&self, bytes: &mut [u8], at: u64, cell_at: usize) -> Result<()> {
         for _ in 0..TORN_READS_MAX {
             bytes.fill(0);

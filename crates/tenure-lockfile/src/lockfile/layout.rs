@@ -1,8 +1,8 @@
 //! The layout of a lock file.
 //!
-//! Contents, as text, so that `cat` shows it:
+//! The contents are text, so that `cat` shows them:
 //!
-//! | offset | what |
+//! | offset | content |
 //! |---|---|
 //! | 0 | the mark: `1` if the line was used since it was last cleared |
 //! | 8 | the token cell and the record of a writer that did not wait |
@@ -10,7 +10,7 @@
 //! | 32768 | the record of the upgradeable holder |
 //! | 49152 + 16384 i | the record of reader i |
 //!
-//! Bytes far behind the contents, never written, only locked:
+//! Bytes far behind the contents are never written, only locked:
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ pub(super) const CELL_BYTES: usize = 56;
 const SLOT_BYTES: u64 = 16384;
 /// The room for a record alone: the same in every slot, so that a lease can change its mode.
 pub(super) const RECORD_BYTES_MAX: usize = SLOT_BYTES as usize - MARK_BYTES - CELL_BYTES;
-/// More readers at once are refused.
+/// The largest number of readers at once; more are refused.
 pub(super) const READERS_MAX: u64 = 4096;
 
 const BASE: u64 = 1 << 62;
@@ -49,12 +49,12 @@ pub(super) const GATE: Range<u64> = byte(9);
 pub(super) const QUEUE: Range<u64> = byte(10);
 /// TURNSTILE, GATE and QUEUE, which are unlocked together.
 pub(super) const LINE: Range<u64> = BASE + 8..BASE + 11;
-/// All bytes of readers.
+/// The bytes of all readers.
 pub(super) const READERS: Range<u64> = BASE + READERS_AT..BASE + READERS_AT + 2 * READERS_MAX;
-/// Everything one open file can hold.
+/// All bytes that one open file can hold.
 pub(super) const EVERYTHING: Range<u64> = BASE..u64::MAX;
 
-/// The first byte of the tokens, behind those of the readers.
+/// The place of the bytes of the tokens, behind those of the readers.
 const TOKENS_AT: u64 = 1 << 32;
 
 /// Returns the byte that proves the record of a writer with this token, and no other.
@@ -77,7 +77,7 @@ pub(super) enum Slot {
 }
 
 impl Slot {
-    /// Offset of the token cell, in the slots that have one.
+    /// Returns the offset of the token cell, in the slots that have one.
     pub(super) const fn cell_offset(self) -> u64 {
         match self {
             Slot::LineWriter => SLOT_BYTES,
@@ -85,7 +85,7 @@ impl Slot {
         }
     }
 
-    /// Offset of the record.
+    /// Returns the offset of the record.
     pub(super) const fn offset(self) -> u64 {
         match self {
             Slot::DirectWriter | Slot::LineWriter => self.cell_offset() + CELL_BYTES as u64,

@@ -1,12 +1,12 @@
 //! A look at a lock that does not touch it.
 //!
-//! Opens the file for reading and asks the kernel about locks; takes none, creates nothing,
-//! so nobody ever finds a lock busy because someone looked.
+//! A look opens the file for reading and asks the kernel about locks. It takes none and creates
+//! nothing, so no request ever finds a lock busy because of a look.
 //!
-//! A look takes many steps while others go on. Only what is seen twice in a row is
-//! believed: the same proofs, the same records, the same tokens. A lock that changes hands
-//! faster than it can be looked at twice is shown as it was seen last. The kernel's list of locks
-//! tells whether the first in line has been granted, or waits for a program that leaves no record.
+//! A look takes many steps while other processes go on. Only a result that is seen twice in a row
+//! is believed: equal proofs, records and tokens. A lock that changes hands faster than it can be
+//! looked at twice is shown as it was seen last. The kernel's list of locks tells whether the first
+//! in line has been granted, or waits for a program that leaves no record.
 
 use std::fs::File;
 use std::io;
@@ -26,15 +26,15 @@ use super::record::{self, Record};
 pub struct Look {
     /// The holders.
     pub holders: Vec<Record>,
-    /// Holders whose record could not be read.
+    /// The number of holders whose record could not be read.
     pub unreadable: usize,
-    /// Records of holders that are gone. They mean nothing.
+    /// The number of records whose holder is gone. They mean nothing.
     pub left_over: usize,
     /// The last token drawn.
     pub token: Token,
 }
 
-/// The largest number of looks.
+/// The largest number of looks before the last one is believed.
 const LOOKS_MAX: u32 = 20;
 
 /// Looks at a lock file. Returns `None` if there is none.
@@ -44,8 +44,8 @@ pub fn look(path: &Path) -> Result<Option<Look>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(super::explain(path, source)),
     };
-    let regular = platform::identity_of_regular(&file);
-    let regular = regular.map_err(|source| Error::io("look at", path, source))?;
+    let regular = platform::identity_of_regular(&file)
+        .map_err(|source| Error::io("look at", path, source))?;
     if regular.is_none() {
         return Err(super::not_a_lock_file(path, "it is not a regular file"));
     }
@@ -74,8 +74,8 @@ fn look_until_sure(file: &File) -> io::Result<Look> {
     last.conclude(file)
 }
 
-/// The records that are proved, which may be one more than the holders: the first in line
-/// proves its record before it is granted.
+/// The records that are proved. They may be one more than the holders: the first in line proves its
+/// record before it is granted.
 #[derive(Debug, Default, PartialEq)]
 struct Proved {
     direct_writer: Option<Record>,
@@ -100,8 +100,8 @@ impl Proved {
                 .as_ref()
                 .map_or(Token::NONE, |record| record.lease.token);
             let lock = platform::lock_on_bytes(file, slot.proof(token))?;
-            // A writer from the line holds the bytes of all higher tokens, which prove
-            // nothing but its own record.
+            // A writer from the line holds the bytes of all higher tokens, which prove nothing but
+            // its own record.
             let live = match slot {
                 Slot::DirectWriter => lock == Some(Reach::Limited),
                 Slot::LineWriter => lock == Some(Reach::Endless),
@@ -117,7 +117,7 @@ impl Proved {
         let a_writer = proved.direct_writer.is_some() || proved.line_writer.is_some();
         let any_token = of_tokens_above(Token::NONE);
         if !a_writer && platform::bytes_are_locked(file, any_token)? {
-            // There is a writer, and what it wrote was destroyed.
+            // There is a writer, and its record was destroyed.
             proved.unreadable += 1;
         }
         Ok(proved)
@@ -136,7 +136,7 @@ impl Proved {
         let Some(writer) = &self.direct_writer else {
             return false;
         };
-        // While a lock changes its mode both its records are true for a moment.
+        // While a lock changes its mode, both its records are true for a moment.
         let same = |record: &Record| record.lease.lease == writer.lease.lease;
         !self.sharing.iter().all(same)
     }
@@ -153,7 +153,7 @@ impl Proved {
             Some(writer) => vec![writer],
             None => self.sharing,
         };
-        // The current token is that of the holder: a higher one is not granted yet.
+        // The current token is the holder's: a higher one is not granted yet.
         let token = holders
             .first()
             .map_or(self.token, |holder| holder.lease.token);
@@ -166,8 +166,8 @@ impl Proved {
     }
 }
 
-/// Returns true if the first in line has been granted: not while a program that leaves no record
-/// holds M. A process of another namespace has the number 0 in the kernel's list.
+/// Returns true if the first in line has been granted. It has not while a program that leaves no
+/// record holds M. A process of another namespace has the number 0 in the kernel's list.
 fn is_granted(file: &File, writer: &Record) -> io::Result<bool> {
     let holders = platform::flock_holders(file)?;
     let may_be_it = |(pid, _): &(u32, Share)| *pid == writer.lease.pid || *pid == 0;

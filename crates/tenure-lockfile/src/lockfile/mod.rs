@@ -21,28 +21,27 @@
 //!
 //! # Without waiting
 //!
-//! 1. If the last attempt met a line, look whether it is still there before touching M:
-//!    otherwise many processes that try again and again would keep M from the first in line.
+//! 1. If the last attempt met a line, look whether it is still there before touching M: otherwise
+//!    many processes that try again and again would keep M from the first in line.
 //! 2. Lock M without blocking. If it is held: busy.
-//! 3. Is the path still this file? If not, begin again with the new one. Read the head. If
-//!    the mark is set, ask whether someone is in QUEUE: if so, give M back, busy. A writer
-//!    that finds nobody clears the mark, with QUEUE locked exclusively for that moment, so
-//!    that nobody can join in between.
-//! 4. Write the record (for write: with the next token, in the same call), then lock the
-//!    byte that proves it, without blocking. A writer that finds its byte taken came in the
-//!    instant in which the first in line drew its token: it puts the old token back and
-//!    gives M back, busy. An upgradeable finds INTENT taken: busy.
+//! 3. Is the path still this file? If not, begin again with the new one. Read the head. If the mark
+//!    is set, ask whether a waiter is in QUEUE: if so, give M back, busy. A writer that finds no
+//!    waiter clears the mark, with QUEUE locked exclusively for that moment, so that none can join
+//!    in between.
+//! 4. Write the record (for write: with the next token, in one call), then lock the byte that
+//!    proves it, without blocking. A writer that finds its byte taken came in the instant in which
+//!    the first in line drew its token: it puts the old token back and gives M back, busy. An
+//!    upgradeable that finds INTENT taken is busy.
 //!
 //! # Waiting
 //!
-//! 1. Lock QUEUE (shared), set the mark. From now on nobody overtakes.
+//! 1. Lock QUEUE (shared), set the mark. From now on no request overtakes.
 //! 2. Lock TURNSTILE: the kernel queues waiters in the order they come.
 //! 3. Write and upgradeable: lock INTENT. Read: lock GATE (shared), so that a waiting
 //!    upgrade goes first.
-//! 4. Write: lock the bytes of all tokens above the last, so that nobody else is granted
-//!    one; then draw the token and write the record, which is proved by its byte already.
-//!    All this happens while waiting, so that nothing but the look at the path is left for
-//!    after the grant.
+//! 4. Write: lock the bytes of all tokens above the last, so that no other writer is granted one;
+//!    then draw the token and write the record, which is proved by its byte already. All this
+//!    happens during the wait, so that only the look at the path is left for after the grant.
 //! 5. Lock M, then look at the path again.
 //! 6. Write: done; the line is given up with the lock. Others: the record, its proof, then
 //!    TURNSTILE, GATE and QUEUE are given up in one call, and the next in line moves up.
@@ -62,17 +61,17 @@
 //!
 //! # Crashes
 //!
-//! A process that is killed at any step loses all its locks at once, by the kernel. What
-//! stays is content: a record whose byte is not locked is not true, and the mark is only a
-//! reason to ask. A token that was written but not granted counts as drawn: that fences
-//! nobody who still holds the lock, as holders carry tokens of their own.
+//! A process that is killed at any step loses all its locks at once, by the kernel. Only content
+//! stays: a record whose byte is not locked is not true, and the mark is only a reason to ask. A
+//! token that was written but not granted counts as drawn: that fences no holder, as holders carry
+//! tokens of their own.
 //!
 //! # Invariants
 //!
 //! 1. The first cell is written only with M exclusive, the second only with TURNSTILE.
 //! 2. While the mark is clear, the first cell is not behind the second.
-//! 3. The record of a writer in line is proved before its grant. It is a holder only if
-//!    nobody else is: [`look`](mod@look) knows that.
+//! 3. The record of a writer in line is proved before its grant. The writer is a holder only if no
+//!    other process is: [`look`](mod@look) knows that.
 //!
 //! # Races, and what prevents them
 //!
@@ -81,11 +80,11 @@
 //!   so ([`LockFile::is_current`]); it cannot be protected from the process that did it.
 //! - *Two writers draw one token.* Step 4 of waiting and step 4 of not waiting exclude each
 //!   other, see `close_tokens_above_the_last`.
-//! - *Someone sees a left-over record.* A writer's byte belongs to its token alone; the other bytes
-//!   are locked after the record is written; and a look believes only what it sees twice.
+//! - *A left-over record is seen.* A writer's byte belongs to its token alone; the other bytes are
+//!   locked after the record is written; and a look believes only what it sees twice.
 //! - *Looking disturbs.* Looking asks for locks and takes none.
-//! - *A forked child.* It shares the open file, so an unlock there would unlock the parent:
-//!   in a child everything is only closed.
+//! - *A forked child.* It shares the open file, so an unlock there would unlock the parent: a child
+//!   only closes.
 
 mod acquire;
 mod cell;
@@ -112,14 +111,14 @@ use tenure_os::platform::{self, Identity};
 
 use layout::Slot;
 
-/// Provides what a lease has besides its lock: a token and a record.
+/// The source of what a lease has besides its lock: a token and a record.
 pub(crate) trait RecordWriter {
     /// Returns a token that is higher than `last`.
     fn draw(&mut self, last: Token) -> Result<Token>;
     /// Returns the record to leave, given the token and mode of the lease: the grant and the line
     /// about the holder.
     fn record(&mut self, token: Token, mode: Mode) -> (&Grant, &str);
-    /// Returns the lock that errors are about.
+    /// Returns the lock, for errors about it.
     fn context(&self, mode: Mode) -> Box<LockContext>;
 }
 
@@ -140,7 +139,7 @@ pub(crate) struct LockFile {
 pub(crate) struct HeldLock {
     pub(crate) mode: Mode,
     pub(crate) token: Token,
-    /// True if it was upgradeable and became write by an upgrade.
+    /// True if the lock was upgradeable and became write by an upgrade.
     pub(crate) upgraded: bool,
     slot: Slot,
 }
@@ -149,8 +148,8 @@ impl LockFile {
     /// Opens a lock file, creating it if it does not exist.
     pub(crate) fn open(path: &Arc<Path>) -> Result<Self> {
         let file = platform::open_or_create(path).map_err(|source| explain(path, source))?;
-        let identity = platform::identity_of_regular(&file);
-        let identity = identity.map_err(|source| Error::io("look at", &**path, source))?;
+        let identity = platform::identity_of_regular(&file)
+            .map_err(|source| Error::io("look at", &**path, source))?;
         let Some(identity) = identity else {
             return Err(not_a_lock_file(path, "it is not a regular file"));
         };
@@ -164,19 +163,19 @@ impl LockFile {
         })
     }
 
-    /// Returns its path.
+    /// Returns the path at which the file was opened.
     pub(crate) fn path(&self) -> &Arc<Path> {
         &self.path
     }
 
     /// Returns true if the path still means this file.
     pub(crate) fn is_current(&self) -> Result<bool> {
-        let found = platform::identity_at(&self.path);
-        let found = found.map_err(|source| self.failed("look at", source))?;
+        let found =
+            platform::identity_at(&self.path).map_err(|source| self.failed("look at", source))?;
         Ok(found == Some(self.identity))
     }
 
-    /// Returns true if it was opened by this process and not by the parent it was forked from.
+    /// Returns true if this process opened the file, and not the parent it was forked from.
     pub(crate) fn is_ours(&self) -> bool {
         self.generation == platform::fork_generation()
     }

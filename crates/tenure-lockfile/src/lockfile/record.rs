@@ -1,11 +1,11 @@
-//! The record a holder leaves for people: who, what, since when and why.
+//! The record that a holder leaves for people: its name, its request, its time and its purpose.
 //!
-//! A record is true only while its byte is locked (see [`super::layout`]). It is written
-//! before that byte is locked, so a process that sees the byte locked sees a whole record, or one
+//! A record is true only while its byte is locked (see [`super::layout`]). It is written before
+//! that byte is locked, so a process that sees the byte locked sees a whole record, or a record
 //! that is being written again, which its checksum shows.
 //!
-//! It is a head with length and checksum and two lines of JSON: the grant, which changes,
-//! and the holder, which is the same for all locks of a session and prepared once.
+//! The record is a head with length and checksum, and two lines of JSON: the grant, which changes,
+//! and the holder, which all locks of a session share and which is prepared once.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use super::layout::RECORD_BYTES_MAX;
 pub struct Record {
     /// The lease.
     pub lease: Lease,
-    /// The boot in which it was granted.
+    /// The boot in which the lease was granted.
     pub boot_id: String,
     /// The time when the holder's process was started, in clock ticks since boot.
     pub process_start: u64,
@@ -75,7 +75,7 @@ pub(crate) fn holder_line(asker: &Asker, boot_id: &str, process_start: u64) -> R
 
 const HEAD_BYTES: usize = "record 00000 0123456789abcdef\n".len();
 
-/// Appends the record, with its head, to what is to be written.
+/// Appends the record, with its head, to the bytes that will be written.
 pub(super) fn encode(grant: &Grant, holder: &str, out: &mut Vec<u8>) -> Result<()> {
     let head_at = out.len();
     out.resize(head_at + HEAD_BYTES, b' ');

@@ -17,7 +17,7 @@ impl LockFile {
         unlocked.and(unflocked.map_err(|source| self.failed("unlock", source)))
     }
 
-    /// Releases M, where nothing else was taken.
+    /// Releases M, where no byte was locked.
     pub(crate) fn release_m(&self) -> Result<()> {
         platform::unflock(&self.file).map_err(|source| self.failed("unlock", source))
     }

@@ -19,7 +19,7 @@ impl LockFile {
         locked: HeldLock,
         writer: &mut dyn RecordWriter,
     ) -> Result<Option<HeldLock>> {
-        // Converting M drops the shared lock even if it fails, so this looks for readers first.
+        // Converting M drops the shared lock even if it fails, so readers are looked for first.
         let readers = platform::bytes_are_locked(&self.file, READERS);
         if readers.map_err(|source| self.failed("look at", source))? {
             return Ok(None);
@@ -29,8 +29,8 @@ impl LockFile {
             return Ok(None);
         }
         let upgraded = self.mark_line().and_then(|()| {
-            let converted = platform::try_flock(&self.file, Share::Exclusive);
-            let converted = converted.map_err(|source| self.failed("lock", source));
+            let converted = platform::try_flock(&self.file, Share::Exclusive)
+                .map_err(|source| self.failed("lock", source));
             self.finish_or_restore(locked, writer, converted)
         });
         self.then_unlock_line(upgraded)
@@ -88,7 +88,7 @@ impl LockFile {
             self.unlock_bytes(locked.slot.proof(locked.token))?;
             return Ok(Some(upgraded));
         }
-        // The error of the upgrade is reported first, and that of restoring only if there is no
+        // The error of the upgrade is reported first; an error of restoring only if there is no
         // other.
         let restored = self.restore_shared(writer);
         writer.record(locked.token, locked.mode);

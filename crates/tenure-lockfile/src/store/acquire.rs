@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use tenure_core::decide::Wait;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Lease, Request, Resource, Result, Token, UpgradeRequest};
 
 use super::{FileStore, HeldLease, Upgrade, over, upgrading};
@@ -46,7 +46,7 @@ impl FileStore {
                 "{} cannot hold {resource} for several at once: the kernel counts no holders",
                 self.record_context.url()
             ),
-            "use a store that can count, such as --store sqlite:PATH",
+            "use a store that can count, such as {.store} sqlite:PATH",
         )
     }
 
@@ -83,8 +83,8 @@ impl FileStore {
     }
 }
 
-/// An upgrade that waits, or whose grant is on its way to the caller. Dropping it ends that, and
-/// undoes a grant that no caller learned of.
+/// An upgrade that waits, or whose grant is on its way to the caller. Dropping it ends the wait,
+/// and undoes a grant that the caller did not learn of.
 struct WaitingUpgrade {
     held: Arc<HeldLease>,
     before: Token,
@@ -122,8 +122,8 @@ impl Drop for WaitingUpgrade {
     }
 }
 
-/// Marks an upgrade as given up when its future is dropped. Its thread may still work, which the
-/// next call on the lease waits for.
+/// Marks an upgrade as given up when its future is dropped. Its thread may still work; the next
+/// call on the lease waits for that.
 struct GivenUp(Arc<HeldLease>);
 
 impl Drop for GivenUp {

@@ -3,18 +3,19 @@
 use std::fs;
 use std::io;
 
-use tenure_core::{Cursor, Error, Lease, Listing, Query, Result};
+use tenure_core::internal::Cursor;
+use tenure_core::{Error, Lease, Listing, Query, Result};
 use tenure_os::platform;
 
 use super::FileStore;
 use super::names::{self, Named};
 use crate::lockfile::{self, Record};
 
-/// A lock file that may hold what is asked for.
+/// A lock file that may hold a lease that the query asks for.
 enum Candidate {
-    /// Its name; it was not looked at yet.
+    /// The name; the file was not looked at yet.
     Name(String),
-    /// Its leases: the name is cut, so its records were read to find the resource.
+    /// The leases: the name is cut, so the records were read to find the resource.
     Leases(Vec<Lease>),
 }
 
@@ -44,7 +45,7 @@ impl FileStore {
         let look = match lockfile::look(&self.locks.join(name)) {
             Ok(look) => look.unwrap_or_default(),
             // A link or a directory with the name of a lock file holds no lock. It is an error only
-            // if it was asked for by name.
+            // if the query names its resource.
             Err(Error::Corrupt { .. }) if query.resource.is_none() => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
@@ -60,7 +61,7 @@ impl FileStore {
         Ok(leases)
     }
 
-    /// Returns the lock files that may hold what is asked for, in the order of their resources.
+    /// Returns the lock files that may hold such leases, in the order of their resources.
     fn find(&self, query: &Query) -> Result<Vec<(String, Candidate)>> {
         if let Some(resource) = &query.resource {
             let name = names::file_name(resource);

@@ -20,11 +20,12 @@
 //! - Local file systems only; others are refused.
 //! - The order among processes is the kernel's, and waiters cannot be listed.
 //! - A waiter that is stopped (SIGSTOP) while it is first in line holds up those behind it.
-//! - Programs that only know `flock` are excluded and exclude, but do not stand in line and
-//!   can slip in while an upgrade waits; the upgrade then fails as lost.
+//! - Programs that only know `flock` are excluded and exclude, but do not stand in line and can
+//!   slip in while an upgrade waits; the upgrade then fails as lost.
 //! - Removing or replacing a lock file breaks its lock. The holder is told.
 //! - A writer that is killed while it waits has drawn a token. Readers that share the lock from
-//!   before and after that carry different ones, and only that of the first counts as the newest.
+//!   before and after that carry different tokens, and only the token of the first counts as the
+//!   newest.
 
 mod acquire;
 mod list;
@@ -40,7 +41,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{
     Capabilities, Error, Lease, LeaseId, Listing, Mode, Query, Reply, Request, Resource, Result,
     Store, Token, UpgradeRequest,
@@ -57,7 +58,7 @@ use crate::token_counter::TokenCounter;
 /// The interval at which a holder looks whether its lock file is still in place.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// Locks in a directory.
+/// A directory of lock files, one for each resource.
 pub struct FileStore {
     locks: PathBuf,
     queues: Arc<LocalQueues>,
@@ -68,19 +69,19 @@ pub struct FileStore {
 
 /// A lease of this process.
 struct HeldLease {
-    /// `None` once it is released. The mutex is locked for moments, or by a waiting upgrade.
+    /// `None` once the lease is released. The mutex is locked for moments, or by a waiting upgrade.
     hold: Mutex<Option<Hold>>,
     upgrade: Mutex<Upgrade>,
 }
 
-/// The upgrade of a lease that has its hold locked.
+/// The upgrade of a lease, which has the hold locked meanwhile.
 #[derive(Default)]
 enum Upgrade {
     #[default]
     None,
-    /// A caller waits for it.
+    /// A caller waits for the upgrade.
     Waits,
-    /// The caller is gone, and its thread gives up what it had. Those are woken after that.
+    /// The caller is gone, and its thread gives up what it had. Then these are woken.
     Ends(Vec<Waker>),
 }
 
@@ -145,14 +146,14 @@ impl FileStore {
             .ok_or_else(|| over(lease))
     }
 
-    /// Returns a lease when no upgrade that was given up is still at work on it.
+    /// Returns a lease once no upgrade that was given up is still at work on it.
     async fn at_rest(&self, lease: &LeaseId) -> Result<Arc<HeldLease>> {
         let held = self.held_lease(lease)?;
         poll_fn(|context| held.poll_at_rest(context.waker())).await;
         Ok(held)
     }
 
-    /// Calls `act` with a hold, unless it is waiting for its upgrade.
+    /// Calls `act` with a hold, unless the hold is waiting for its upgrade.
     fn with_hold<T>(&self, lease: &LeaseId, act: impl FnOnce(&mut Hold) -> Result<T>) -> Result<T> {
         let held = self.held_lease(lease)?;
         if held.is_upgrading() {
@@ -164,14 +165,14 @@ impl FileStore {
 
     fn renew_now(&self, lease: &LeaseId) -> Result<()> {
         if self.held_lease(lease)?.is_upgrading() {
-            // The waiting upgrade finds out by itself.
+            // The waiting upgrade finds a lost lock by itself.
             return Ok(());
         }
         self.with_hold(lease, Hold::renew)
     }
 
-    /// Looks without taking the lock, so that a check of a token makes nobody wait.
-    /// A lock file is never removed: a resource without one was never granted.
+    /// Returns the newest token by a look, so that a check of a token makes no request wait. A lock
+    /// file is never removed: a resource without one was never granted.
     fn token_now(&self, resource: &Resource) -> Result<Option<Token>> {
         let look = lockfile::look(&self.path_of(resource))?;
         Ok(look.map(|look| look.token))

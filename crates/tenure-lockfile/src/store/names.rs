@@ -1,15 +1,15 @@
 //! File names of resources, and back.
 //!
-//! The canonical spelling of a resource has no `,` and no `#`, so `/` becomes `,`, and a
-//! name too long for a file is cut, with `#` and a hash of the whole. Cut names cannot be
-//! read back; the records inside tell.
+//! The canonical spelling of a resource has no `,` and no `#`, so `/` becomes `,`, and a name too
+//! long for a file is cut, with `#` and a hash of the whole. A cut name cannot be read back; the
+//! records inside tell the resource.
 
 use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 use tenure_core::Resource;
 
-/// Longer names are cut; with ending and hash they stay below the 255 bytes of a file name.
+/// The longest name that is not cut. With the ending it stays below the 255 bytes of a file name.
 const NAME_BYTES_MAX: usize = 200;
 const ENDING: &str = ".lock";
 
@@ -28,23 +28,23 @@ pub(super) fn file_name(resource: &Resource) -> String {
     name
 }
 
-/// The part of a resource that a file name tells.
+/// The resource that a file name tells, as far as it does.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// This resource.
+    /// The name is that of this resource.
     Resource(Resource),
-    /// Some resource with a long name.
+    /// The name is cut: the resource has a long name.
     Cut,
 }
 
-/// Reads a file name; None if it is not of a lock file.
+/// Reads a file name; returns `None` if it is not of a lock file.
 pub(super) fn read(name: &str) -> Option<Named> {
     let name = name.strip_suffix(ENDING)?;
     if name.contains('#') {
         return Some(Named::Cut);
     }
     let resource = Resource::parse(&name.replace(',', "/")).ok()?;
-    // A bare name is nobody's: this store writes the kind.
+    // A name without a kind is not of this store, which writes the kind.
     (file_name(&resource).strip_suffix(ENDING) == Some(name)).then_some(Named::Resource(resource))
 }
 

@@ -112,7 +112,7 @@ fn a_cancelled_upgrade_leaves_the_lock_upgradeable() {
     assert!(guard.try_upgrade().unwrap().is_some());
 }
 
-/// A holder that lets go at about the time at which a waiter is cancelled.
+/// Lets a holder let go at about the time at which a waiter is cancelled.
 fn at_the_same_time(mode: Mode) {
     let stage = Stage::new();
     let path = stage.lock();
@@ -177,7 +177,7 @@ fn a_cancelled_wait_ends_in_a_forked_child_too() {
         let (locker, cancel) = (patient(), Cancel::default());
         let cancelled = locker.clone().cancelled_by(cancel.clone());
         thread::scope(|scope| {
-            // A wait of the parent, whose waker the child inherits and must not touch.
+            // This wait is the parent's; the child inherits its waker and must not touch it.
             let waiting = scope.spawn(|| cancelled.lock_exclusive(&path));
             until_waiting(&path, 1);
             let child = forked(|| {

@@ -34,7 +34,7 @@ fn when_the_holder_is_killed_the_waiting_processes_have_it_one_after_the_other()
         until_waiting(&path, before + 1);
     }
     holder.child().kill();
-    // Each that has it is killed in turn; order among processes is the kernel's.
+    // Each holder is killed in turn. The order among processes is the kernel's.
     while !waiting.is_empty() {
         let mut granted = None;
         until("the next holder", || {
@@ -136,14 +136,15 @@ fn a_stopped_waiter_is_not_granted_what_it_gave_up() {
             }
             waiter.child().signal(libc::SIGCONT);
         }
-        // It gave up before it was stopped.
+        // The waiter gave up before it was stopped, so it is told to wait again.
         if waiter.child().answer_within(Duration::ZERO).is_some() {
             waiter.child().tell(&ask);
         }
         false
     });
     drop(holder);
-    // Its time runs out while it stands; then it goes on, and either has it or has given up.
+    // Its time runs out while it stands still. Then it goes on, and either has the lock or has
+    // given up.
     until("the end of its time", || Instant::now() > over);
     waiter.child().signal(libc::SIGCONT);
     let answer = waiter.child().answer();

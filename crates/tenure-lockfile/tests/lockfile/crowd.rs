@@ -1,7 +1,7 @@
 //! Hundreds of threads in ten processes, on one lock and on ten.
 //!
-//! The data of a lock is two numbers that are always the same, raised one after the other
-//! without anything atomic. A lost update shows in the sum, a torn one to a reader.
+//! The data of a lock is two equal numbers, raised one after the other without anything atomic. A
+//! lost update shows in the sum, and a torn one shows to a reader.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -16,12 +16,12 @@ use crate::stage::Stage;
 
 const PROCESSES: usize = 10;
 const THREADS: usize = 50;
-/// How often a thread writes, and how often it reads.
+/// The number of times that a thread writes, and reads.
 const ROUNDS: usize = 3;
-/// The claim is that nothing is lost, not that it is fast.
+/// The test claims that nothing is lost, not that it is fast.
 const TIME: Duration = Duration::from_secs(300);
 
-/// Two numbers in a file that should always be the same.
+/// Two numbers in a file that should always be equal.
 pub struct EqualNumbers(File);
 
 impl EqualNumbers {
@@ -34,7 +34,7 @@ impl EqualNumbers {
         Self(options.read(true).write(true).open(path).unwrap())
     }
 
-    /// Reads both, one after the other.
+    /// Reads both numbers, one after the other.
     pub fn read(&self) -> u64 {
         let one = |at| {
             let mut bytes = [0; 8];
@@ -48,7 +48,7 @@ impl EqualNumbers {
         first
     }
 
-    /// Raises both, one after the other.
+    /// Raises both numbers, one after the other.
     pub fn raise(&self) -> u64 {
         let next = self.read() + 1;
         self.0.write_all_at(&next.to_le_bytes(), 0).unwrap();

@@ -1,7 +1,7 @@
-//! Streams of readers and writers: everybody gets in.
+//! Streams of readers and writers: every waiter gets in.
 //!
-//! A *hand-over* is a grant to someone else of the stream while one waits. Within a process
-//! the line is first come first served. Across processes the order is the kernel's, so the
+//! A *hand-over* is a grant to another thread or process of the stream while one waits. Within a
+//! process the line is first come, first served. Across processes the order is the kernel's, so the
 //! bounds there only tell starvation from a queue.
 
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::stage::{RandomNumbers, Stage, StopWhenDropped, patient, spin, until, 
 const STREAM: usize = 4;
 const WAITS: usize = 25;
 
-/// Takes the lock in one mode again and again, until its input ends; counts in a file.
+/// Plays a role: takes the lock in one mode until its input ends, and counts the grants.
 pub fn play(arguments: &[&str]) {
     let [mode, path] = arguments else {
         panic!("{arguments:?}")
@@ -45,7 +45,7 @@ pub fn play(arguments: &[&str]) {
     });
 }
 
-/// One of a stream: holds the lock most of the time.
+/// Plays one of a stream: holds the lock most of the time.
 fn flow(locker: &FileLocker, mode: Mode, path: &Path, granted: &AtomicU64, stop: &AtomicBool) {
     let mut spread = RandomNumbers::new();
     while !stop.load(Ordering::SeqCst) {
@@ -56,7 +56,7 @@ fn flow(locker: &FileLocker, mode: Mode, path: &Path, granted: &AtomicU64, stop:
     }
 }
 
-/// The one in the middle: half of the waits had no more than this many hand-overs.
+/// Returns the median: half of the waits had no more than this many hand-overs.
 fn median(mut counts: Vec<u64>) -> u64 {
     counts.sort_unstable();
     counts[counts.len() / 2]
@@ -150,7 +150,8 @@ fn a_waiting_writer_is_not_overtaken_by_new_readers() {
     let mut writer = LockingProcess::new();
     writer.begin(Mode::Write, &path);
     until_waiting(&path, 1);
-    // Neither who tries, again and again, in this process and in another, nor who waits.
+    // A reader that tries again and again does not get in, in this process or another, and neither
+    // does a reader that waits.
     let mut other = LockingProcess::new();
     for _ in 0..100 {
         assert!(locker.try_lock_shared(&path).unwrap().is_none());
@@ -176,7 +177,8 @@ fn many_who_try_at_once_do_not_overtake_a_waiting_writer() {
     let overtaken = AtomicU64::new(0);
     thread::scope(|scope| {
         for _ in 0..4 {
-            // Lockers of their own, like processes: they meet in the kernel only.
+            // Each thread has its own locker, so that they meet only in the kernel, as processes
+            // do.
             scope.spawn(|| {
                 let locker = patient();
                 for _ in 0..3000 {
@@ -219,8 +221,9 @@ fn a_writer_is_not_held_up_by_many_who_try_to_read_all_the_time() {
             }
         }
         drop(stopping);
-        // A thread that is not scheduled for a moment sees thousands, one that is kept out
-        // sees a hundred thousand. Where the machine itself stands still, that is once or twice.
+        // A thread that is not scheduled for a moment sees thousands of tries, and a thread that is
+        // kept out sees a hundred thousand. On a machine that itself stands still, that happens
+        // once or twice.
         let kept_out = counts.iter().filter(|count| **count >= 50_000).count();
         assert!(
             kept_out <= 2,
@@ -241,7 +244,7 @@ fn waiting_readers_are_granted_together() {
         until_waiting(&path, before + 1);
     }
     drop(writer);
-    // All have it before any gives it back.
+    // All readers have the lock before any gives it back.
     for puppet in &mut puppets {
         puppet.granted();
     }

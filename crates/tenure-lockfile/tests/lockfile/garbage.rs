@@ -17,7 +17,7 @@ fn random(length: usize) -> Vec<u8> {
     (0..length).map(|_| spread.below(256) as u8).collect()
 }
 
-/// What a lock file holds after a writer, an upgradeable holder and two readers.
+/// Returns the content of a lock file after a writer, an upgradeable holder and two readers.
 fn well_used(stage: &Stage) -> Vec<u8> {
     let path = stage.at("used.lock");
     let locker = patient();
@@ -28,7 +28,7 @@ fn well_used(stage: &Stage) -> Vec<u8> {
     content
 }
 
-/// Everything a lock can do, on a file with nonsense in it.
+/// Does everything a lock can do, on a file with nonsense in it.
 fn works(path: &Path) {
     let locker = patient();
     assert_eq!(holders(path).unwrap(), [], "nonsense is not a holder");

@@ -1,4 +1,4 @@
-//! How often a process waits in the kernel.
+//! The number of waits in the kernel that a process makes.
 
 use std::fs;
 use std::sync::mpsc;
@@ -13,8 +13,7 @@ pub fn until_waits(thread: libc::pid_t) {
         let call = fs::read_to_string(&syscall).unwrap();
         let words: Vec<_> = call.split_whitespace().collect();
         let number = |call: libc::c_long| words[0] == call.to_string();
-        // Who waits for its turn has a deadline, the fourth argument; who waits for a mutex
-        // has none.
+        // A wait for a turn has a deadline, the fourth argument; a wait for a mutex has none.
         let turn = number(libc::SYS_futex) && words[4] != "0x0";
         turn || number(libc::SYS_flock) || number(libc::SYS_fcntl)
     });

@@ -175,7 +175,7 @@ fn a_timeout_in_the_line_of_a_process_ends_in_time_too() {
         let Some(Error::Timeout { waited, .. }) = error else {
             panic!("{error:?}");
         };
-        // Those that wait one after the other for this time each would need up to 8 s.
+        // Threads that waited one after the other for this time each would need up to 8 s.
         assert!(waited >= limit && waited < 4 * limit, "{waited:?}");
     }
     drop(holder);

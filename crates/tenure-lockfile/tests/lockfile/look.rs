@@ -1,4 +1,4 @@
-//! Looking at locks, and what records say.
+//! Looking at locks, and the records of their holders.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::process::{Child, LockingProcess, hear, say};
 use crate::stage::{Stage, StopWhenDropped, patient, until_waiting};
 use crate::task::{acquire, open, request, run, try_acquire};
 
-/// Looks at a lock file and lists a store until its input ends.
+/// Plays a role: looks at a lock file and lists a store until its input ends.
 pub fn play(arguments: &[&str]) {
     let [path, store] = arguments else {
         panic!("{arguments:?}")
@@ -185,7 +185,7 @@ fn a_holder_is_seen_once_while_it_upgrades_and_downgrades() {
         for _ in 0..2000 {
             let seen = look(&path).unwrap().unwrap();
             assert_eq!(seen.unreadable, 0);
-            // The two slots are looked at one after the other, so it can be missed.
+            // The two slots are looked at one after the other, so the holder can be missed.
             assert!(seen.holders.len() <= 1);
             assert!(
                 seen.holders
@@ -208,7 +208,7 @@ fn a_writer_that_let_go_is_not_listed_in_the_place_of_the_next() {
     only_the_next_is_listed(Mode::Write);
 }
 
-/// Who was granted the lock looks at once: whoever had it before is gone.
+/// Asserts that a holder that looks as soon as it has the lock no longer sees the one before.
 fn only_the_next_is_listed(mode: Mode) {
     let stage = Stage::new();
     let path = stage.lock();

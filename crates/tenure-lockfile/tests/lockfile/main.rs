@@ -11,18 +11,18 @@
 //! | `timeout` | waits that end in the instant of the grant |
 //! | `task` | the store as tasks use it, and futures that are dropped |
 //! | `store` | names, pages, and leases of the store |
-//! | `look` | looking at locks, and what records say |
+//! | `look` | looking at locks, and the records of their holders |
 //! | `garbage` | lock files full of nonsense |
 //! | `tokens` | numbers that never go back |
 //! | `trouble` | file systems that refuse |
-//! | `paths` | what a path may mean |
+//! | `paths` | the path of a lock file: links, replaced files, spellings, modes |
 //! | `fork` | children that share open files, and programs that must not |
-//! | `line` | how often a process waits in the kernel |
+//! | `line` | the number of waits in the kernel that a process makes |
 //! | `neighbours` | other programs that use `flock` |
 //!
-//! Tests play with other processes by `process`: this binary again, in a role of `roles`.
-//! What a test needs of the machine (root, faketime, flock, python3) it asks for when it
-//! is missing; nothing is skipped.
+//! The other processes of a test are this binary again, in a role of `roles`; see `process`. A test
+//! that needs something of the machine (root, faketime, flock, python3) fails and asks for it when
+//! it is missing; nothing is skipped.
 
 #![allow(
     clippy::unwrap_used,

@@ -19,8 +19,8 @@ enum Program {
 const PROGRAMS: [Program; 2] = [Program::Flock, Program::Python];
 
 impl Program {
-    /// A command that takes the lock without waiting, says `held` and keeps it until its
-    /// input ends; or fails.
+    /// Returns a command that takes the lock without waiting, says `held` and keeps it until its
+    /// input ends. It fails if the lock is held.
     fn taking(self, share: bool, path: &Path) -> Command {
         match self {
             Program::Flock => {
@@ -60,7 +60,7 @@ impl Program {
         started.unwrap_or_else(|error| panic!("install the package {package}: {error}"))
     }
 
-    /// Whether it gets the lock.
+    /// Tells whether the program gets the lock.
     fn gets(self, share: bool, path: &Path) -> bool {
         let mut child = self.start(share, path);
         drop(child.stdin.take());
@@ -68,7 +68,7 @@ impl Program {
         output.stdout == b"held\n"
     }
 
-    /// Takes the lock and keeps it.
+    /// Starts the program, which takes the lock and keeps it.
     fn holds(self, share: bool, path: &Path) -> HoldingProgram {
         let mut child = self.start(share, path);
         let mut line = String::new();

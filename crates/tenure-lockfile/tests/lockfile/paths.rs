@@ -1,4 +1,4 @@
-//! What a path may mean.
+//! The path of a lock file: links, replaced files, spellings, odd bytes and modes.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -85,7 +85,7 @@ fn a_removed_lock_file_is_lost_and_made_anew_by_the_next() {
     assert_eq!(guard.check().err().unwrap().class(), Class::Lost);
     assert!(holders(&path).unwrap().is_empty());
     drop(guard);
-    // The open file that was kept is not the one the name means.
+    // The open file that the locker kept is no longer the file at the path.
     let guard = locker.lock_exclusive(&path).unwrap();
     guard.check().unwrap();
     assert!(patient().try_lock_shared(&path).unwrap().is_none());
@@ -102,7 +102,7 @@ fn who_waited_for_a_replaced_lock_file_gets_the_new_one() {
     fs::rename(&path, stage.at("old")).unwrap();
     let newcomer = patient().try_lock_exclusive(&path).unwrap().unwrap();
     drop(holder);
-    // It is granted the old one, sees that, and stands in line for the new one.
+    // The waiter is granted the old file, sees that, and stands in line for the new one.
     until_waiting(&path, 1);
     drop(newcomer);
     waiter.granted();

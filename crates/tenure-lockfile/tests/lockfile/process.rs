@@ -1,4 +1,4 @@
-//! Other processes: this binary again, in a role, or with one test for itself.
+//! Other processes: this binary again, in a role, or running a single test.
 //!
 //! They talk in lines. Lines of a child begin with a mark, since the test harness prints,
 //! too. A child is killed when it is dropped, and ends by itself when its input ends.
@@ -19,7 +19,7 @@ const ARGUMENTS: &str = "TENURE_TEST_ARGUMENTS";
 const ALONE: &str = "TENURE_TEST_ALONE";
 const MARK: &str = "@ ";
 
-/// The role this process was started in, with its arguments.
+/// Returns the role this process was started in, with its arguments.
 pub fn role() -> Option<(String, Vec<String>)> {
     let role = std::env::var(ROLE).ok()?;
     let arguments = std::env::var(ARGUMENTS).unwrap();
@@ -34,7 +34,7 @@ pub fn say(line: impl std::fmt::Display) {
     out.flush().unwrap();
 }
 
-/// Waits for a line of the process that started this one; None if it has no more to say.
+/// Waits for a line of the process that started this one. Returns `None` if it has no more to say.
 pub fn hear() -> Option<String> {
     let mut line = String::new();
     let read = std::io::stdin().read_line(&mut line).unwrap();
@@ -98,20 +98,20 @@ impl Child {
         self.process.id()
     }
 
-    /// Says a line to it.
+    /// Says a line to the process.
     pub fn tell(&mut self, line: impl std::fmt::Display) {
         let input = self.input.as_mut().unwrap();
         writeln!(input, "{line}").unwrap();
         input.flush().unwrap();
     }
 
-    /// Its next line.
+    /// Returns the next line of the process.
     pub fn answer(&mut self) -> String {
         let heard = self.lines.recv_timeout(LONG);
         heard.unwrap_or_else(|error| panic!("process {} does not answer: {error}", self.id()))
     }
 
-    /// Its next line, if it says one in this time.
+    /// Returns the next line of the process, if it says one in this time.
     pub fn answer_within(&mut self, time: Duration) -> Option<String> {
         self.lines.recv_timeout(time).ok()
     }
@@ -121,7 +121,7 @@ impl Child {
         self.answer()
     }
 
-    /// Says that there is no more to come, and waits until it has ended well.
+    /// Says that there is no more to come, and waits until the process has ended well.
     pub fn finish(mut self) {
         self.input = None;
         let status = self.wait();
@@ -132,7 +132,7 @@ impl Child {
         );
     }
 
-    /// Kills it as if by the power switch, and waits until it is gone.
+    /// Kills the process as if by the power switch, and waits until it is gone.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -144,7 +144,7 @@ impl Child {
         assert_eq!(unsafe { libc::kill(id, signal) }, 0);
     }
 
-    /// Stops it, and waits until it stands still.
+    /// Stops the process, and waits until it stands still.
     pub fn stop(&self) {
         self.signal(libc::SIGSTOP);
         let stat = format!("/proc/{}/stat", self.id());
@@ -171,14 +171,14 @@ impl Drop for Child {
     }
 }
 
-/// Runs a test in a process of its own, where nobody else starts threads or opens files.
+/// Runs a test in a process of its own, where no other test starts threads or opens files.
 pub fn alone<Body: FnOnce()>(body: Body) {
     if std::env::var_os(ALONE).is_some() {
         body();
         say("done");
         return;
     }
-    // The name of a closure begins with that of the function it is in.
+    // The name of a closure begins with the name of its function.
     let name = std::any::type_name::<Body>();
     let (_, name) = name.split_once("::").unwrap();
     let (name, _) = name.split_once("::{{closure}}").unwrap();
@@ -214,7 +214,7 @@ impl LockingProcess {
             .tell(format!("lock {mode} {wait} {}", path.display()));
     }
 
-    /// The token of the grant it waits for.
+    /// Returns the token of the grant that the process waits for.
     pub fn granted(&mut self) -> u64 {
         let answer = self.0.answer();
         token_in(&answer).unwrap_or_else(|| panic!("not granted: {answer}"))

@@ -1,4 +1,4 @@
-//! What a child process does.
+//! The roles of a child process.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use tenure_lockfile::{FileLocker, LockGuard};
 use crate::process::{Child, hear, role, say};
 use crate::stage::patient;
 
-/// The test a child runs. See [`a_child_process_plays_its_role`].
+/// The test that a child process runs. See [`a_child_process_plays_its_role`].
 pub const ENTRY: &str = "roles::a_child_process_plays_its_role";
 
-/// In a child this is the way into its role. In the test run it has no role, starts such
-/// a child, and hears its answer.
+/// In a child this test is the way into its role. In the test run it has no role: it starts such a
+/// child, and hears its answer.
 #[test]
 fn a_child_process_plays_its_role() {
     let Some((role, arguments)) = role() else {
@@ -45,7 +45,7 @@ fn a_child_process_plays_its_role() {
 /// Takes a lock as it is told:
 ///
 /// ```text
-/// lock MODE MILLISECONDS PATH    granted TOKEN | timeout HOLDERS
+/// lock MODE MILLISECONDS PATH    granted TOKEN | busy HOLDERS
 /// try MODE PATH                  granted TOKEN | busy
 /// upgrade MILLISECONDS           granted TOKEN | none
 /// downgrade, release             MODE, released

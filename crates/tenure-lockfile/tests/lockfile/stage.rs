@@ -1,5 +1,5 @@
-//! Where a test plays: a directory of its own, conditions with deadlines, and what the
-//! kernel says about locks, threads and descriptors.
+//! The place of a test: a directory of its own, conditions with deadlines, and the kernel's view of
+//! locks, threads and descriptors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use tenure_lockfile::FileLocker;
 
-/// Longer than anything takes, on a busy machine too: who waits so long is stuck.
+/// Longer than anything takes, on a busy machine too: a test that waits for so long is stuck.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// A directory that goes away with the test.
+/// A directory that is removed with the test.
 pub struct Stage {
     path: PathBuf,
-    /// None if it is a part of another one.
+    /// `None` if the directory is a part of another stage.
     _directory: Option<tempfile::TempDir>,
 }
 
@@ -30,7 +30,7 @@ impl Stage {
         }
     }
 
-    /// A part of another one.
+    /// Makes a stage in a part of another one.
     pub fn in_directory(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -42,18 +42,18 @@ impl Stage {
         &self.path
     }
 
-    /// A path in the directory.
+    /// Returns a path in the directory.
     pub fn at(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
 
-    /// The lock file most tests need.
+    /// Returns the lock file that most tests need.
     pub fn lock(&self) -> PathBuf {
         self.at(".data.lock")
     }
 }
 
-/// A locker that waits as long as a test may.
+/// Makes a locker that waits as long as a test may.
 pub fn patient() -> FileLocker {
     FileLocker::new(LONG)
 }
@@ -67,7 +67,7 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// How many waits in the kernel there are for locks of this file, by anyone.
+/// Counts the waits in the kernel for locks of this file, of all processes.
 pub fn waits_in_kernel(path: &Path) -> usize {
     let Ok(metadata) = fs::metadata(path) else {
         return 0;
@@ -78,8 +78,8 @@ pub fn waits_in_kernel(path: &Path) -> usize {
     let mut locks = String::new();
     let mut list = fs::File::open("/proc/locks").unwrap();
     list.read_to_string(&mut locks).unwrap();
-    // A lock and all who wait for it are one entry, with a number in front. The list moves
-    // while it is read, so an entry can come twice, with another number.
+    // A lock and all its waiters are one entry, with a number in front. The list moves while it is
+    // read, so an entry can come twice, with another number.
     let mut entries: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for line in locks.lines().filter(|line| line.contains(&file)) {
         let (number, lock) = line.split_once(':').unwrap();
@@ -90,20 +90,20 @@ pub fn waits_in_kernel(path: &Path) -> usize {
     distinct.iter().flatten().filter(waiting).count()
 }
 
-/// Waits until so many wait in the kernel for locks of this file.
+/// Waits until there are so many waits in the kernel for locks of this file.
 pub fn until_waiting(path: &Path, count: usize) {
     let what = format!("{count} waiting for {}", path.display());
     let mut seen = 0;
     until(&what, || {
-        // Twice in a row, since an entry can also be missed.
+        // The count has to be right twice in a row, since an entry can also be missed.
         let as_many = waits_in_kernel(path) == count;
         seen = if as_many { seen + 1 } else { 0 };
         seen == 2
     });
 }
 
-/// How many threads this process has, and how many descriptors it has open. Only to be
-/// compared in a process that runs one test.
+/// Counts of the threads of this process and of its open descriptors. They can only be compared in
+/// a process that runs one test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessResources {
     threads: usize,
@@ -119,9 +119,8 @@ impl ProcessResources {
         }
     }
 
-    /// Fails if more is left than there was before. A thread that was joined may be seen for
-    /// a moment longer, and the one that watches deadlines stays for a while, so this is a
-    /// condition to wait for.
+    /// Waits until no more is left than there was before. A joined thread may be seen for a moment
+    /// longer, and the thread that watches deadlines stays for a while.
     pub fn until_no_more_than_before(self) {
         let what = format!("no more than {self:?}");
         until(&what, || {
@@ -131,7 +130,7 @@ impl ProcessResources {
     }
 }
 
-/// Numbers that are different in every run; they only spread, they decide nothing.
+/// Numbers that differ in every run; they only spread moments, and decide nothing.
 pub struct RandomNumbers(u64);
 
 impl RandomNumbers {
@@ -140,7 +139,7 @@ impl RandomNumbers {
         Self(now.as_nanos() as u64 | 1)
     }
 
-    /// Below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -161,7 +160,7 @@ pub fn spin(time: Duration) {
     }
 }
 
-/// Tells threads to stop, also when the test fails: their scope waits for them.
+/// Tells threads to stop, even when the test fails: their scope waits for them.
 pub struct StopWhenDropped<'a>(pub &'a AtomicBool);
 
 impl Drop for StopWhenDropped<'_> {

@@ -44,7 +44,7 @@ pub fn run<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Polls once; nobody is woken afterwards.
+/// Polls once; the waker does nothing.
 pub fn poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -243,8 +243,8 @@ fn a_dropped_upgrade_leaves_the_lease_as_before() {
     });
 }
 
-/// Keeps the threads of a store from drawing their first token, as a slow disk would, until it is
-/// dropped.
+/// Until it is dropped, keeps a store's threads from drawing their first token, as a slow disk
+/// would.
 struct SlowDisk {
     lock: std::fs::File,
     path: PathBuf,
@@ -269,7 +269,7 @@ impl Drop for SlowDisk {
     }
 }
 
-/// A drop that waits takes twice as long.
+/// Half the time of a drop that waits.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 #[test]
@@ -483,7 +483,7 @@ fn an_upgrade_that_cannot_start_leaves_the_lease_as_before() {
         let stage = Stage::new();
         let _nobody = crate::trouble::Nobody::who_may_use(&stage);
         let (one, two) = (open(&stage), open(&stage));
-        // The bounds of the tokens are known before, as they may have to be waited for.
+        // The bounds of the tokens are drawn here, since drawing them may need a wait.
         run(acquire(&two, &request("w", "build", Mode::Write))).unwrap();
         run(two.release(&id("w"))).unwrap();
         run(acquire(&two, &request("r", "build", Mode::Read))).unwrap();

@@ -12,7 +12,7 @@ use crate::stage::{ProcessResources, RandomNumbers, Stage, patient, spin, waits_
 
 const ROUNDS: u64 = 600;
 
-/// A holder that lets go at about the time at which a waiter gives up.
+/// Lets a holder let go at about the time at which a waiter gives up.
 fn at_the_same_time(mode: Mode) {
     let stage = Stage::new();
     let path = stage.lock();
@@ -114,7 +114,7 @@ fn a_crowd_that_gives_up_leaves_no_thread_and_no_descriptor() {
         let path = stage.lock();
         let (holder, locker) = (patient(), FileLocker::new(Duration::from_millis(30)));
         let held = holder.lock_exclusive(&path).unwrap();
-        // The locker keeps one open file for the next.
+        // The locker keeps one open file for its next lock.
         assert!(locker.try_lock_exclusive(&path).unwrap().is_none());
         let before = ProcessResources::count();
         thread::scope(|scope| {

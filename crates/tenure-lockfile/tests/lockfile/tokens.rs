@@ -15,7 +15,7 @@ use crate::task::{acquire, open, request, run};
 const PROCESSES: usize = 4;
 const DRAWS: usize = 500;
 
-/// Draws tokens of a lock, and with the lock held compares each with the last in a file.
+/// Plays a role: draws tokens of a lock, and under the lock compares each with the last in a file.
 pub fn play(arguments: &[&str]) {
     let [path, log] = arguments else {
         panic!("{arguments:?}")
@@ -41,7 +41,7 @@ pub fn play(arguments: &[&str]) {
     say("done");
 }
 
-/// Draws one token of a store, and says it with the time on its wall.
+/// Plays a role: draws one token of a store, and says it with the time of its wall clock.
 pub fn play_once(arguments: &[&str]) {
     let store = FileStore::open(Path::new(arguments[0]), false).unwrap();
     let granted = run(acquire(&store, &request("child", "build", Mode::Write))).unwrap();
@@ -146,7 +146,7 @@ fn a_lock_file_deleted_after_a_burst_of_grants_does_not_set_tokens_back() {
     let store = open(&stage);
     let path = store.path_of(&request("l1", "build", Mode::Write).resource);
     let mut before = Token::NONE;
-    // Many a millisecond, so that the tokens run ahead of the clock.
+    // Many grants a millisecond let the tokens run ahead of the clock.
     for _ in 0..2000 {
         before = draw(&store);
     }

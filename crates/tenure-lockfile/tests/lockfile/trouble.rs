@@ -1,5 +1,5 @@
-//! File systems that refuse. Parts of it need root, for mounts and for being someone else;
-//! without root, a user namespace will do.
+//! File systems that refuse. Some tests need root, for mounts and to become another user; without
+//! root, a user namespace will do.
 
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
@@ -18,19 +18,19 @@ use crate::task::{acquire, request, run, try_acquire};
 
 const NOBODY: libc::uid_t = 65534;
 
-/// Whoever modes of files apply to: this process is nobody while it lives, if it was root.
+/// A user whom file modes restrict: while this lives the process is `nobody`, if it was root.
 pub struct Nobody(());
 
 impl Nobody {
     pub fn new() -> Self {
         // SAFETY: no pointers. Root stays the saved user, so that it can be undone.
         let result = unsafe { libc::setresuid(NOBODY, NOBODY, 0) };
-        // Who is not root cannot, and need not.
+        // A process that is not root can change nothing here, and need not.
         assert!(result == 0 || !rustix::process::getuid().is_root());
         Self(())
     }
 
-    /// Nobody, who may write in the directory of the stage.
+    /// Becomes `nobody`, and lets that user write in the directory of the stage.
     pub fn who_may_use(stage: &Stage) -> Self {
         fs::set_permissions(stage.path(), Permissions::from_mode(0o777)).unwrap();
         Self::new()
@@ -39,12 +39,12 @@ impl Nobody {
 
 impl Drop for Nobody {
     fn drop(&mut self) {
-        // SAFETY: no pointers. It fails for who was not root before.
+        // SAFETY: no pointers. The call fails in a process that was not root before.
         unsafe { libc::setresuid(0, 0, 0) };
     }
 }
 
-/// From now on this process cannot start a thread. Root always can.
+/// Keeps this process from starting threads from now on. Root could still start them.
 pub fn forbid_new_threads() {
     let limit = libc::rlimit {
         rlim_cur: 1,
@@ -56,11 +56,11 @@ pub fn forbid_new_threads() {
     assert!(started.is_err(), "a thread could be started");
 }
 
-/// A mount that only this process sees, and that goes away with it.
+/// A mount that only this process sees, and that ends with it.
 struct Mount(CString);
 
 impl Mount {
-    /// A small file system in memory.
+    /// Mounts a small file system in memory.
     fn memory(at: &Path, size: &str) -> Self {
         private_mounts();
         let at = CString::new(at.as_os_str().as_bytes()).unwrap();
@@ -157,7 +157,7 @@ fn a_directory_without_write_permission_is_refused_with_a_way_out() {
             let error = patient().lock_exclusive(path).err().unwrap();
             assert_eq!(kind_of(&error), ErrorKind::PermissionDenied);
             assert!(
-                error.remedy().contains("write access"),
+                error.remedy().to_string().contains("write access"),
                 "{}",
                 error.remedy()
             );
@@ -193,7 +193,7 @@ fn a_read_only_mount_is_refused_and_can_be_looked_at() {
             let error = patient().lock_exclusive(path).err().unwrap();
             assert_eq!(kind_of(&error), ErrorKind::ReadOnlyFilesystem, "{error}");
             assert!(
-                error.remedy().contains("another place"),
+                error.remedy().to_string().contains("another place"),
                 "{}",
                 error.remedy()
             );
@@ -223,7 +223,7 @@ fn a_full_disk_is_refused_and_leaves_nothing_held() {
             let error = locker.lock(&path, mode).err().unwrap();
             assert_eq!(kind_of(&error), ErrorKind::StorageFull, "{error}");
             assert!(
-                error.remedy().contains("free some disk space"),
+                error.remedy().to_string().contains("free some disk space"),
                 "{}",
                 error.remedy()
             );
@@ -260,7 +260,7 @@ fn an_upgrade_on_a_full_disk_leaves_it_upgradeable() {
         let stage = Stage::new();
         let _mount = Mount::memory(stage.path(), "64k");
         let path = stage.lock();
-        // A lock file whose first page was never written needs room for it.
+        // A lock file whose first page was never written needs room for that page.
         let mut guard = patient().lock_upgradeable(&path).unwrap();
         let before = guard.lease();
         let filler = fill(stage.path());
@@ -294,7 +294,7 @@ fn a_missing_directory_is_told_and_not_made() {
         let error = result.err().unwrap();
         assert_eq!(kind_of(&error), ErrorKind::NotFound);
         assert!(
-            error.remedy().contains("create the directory"),
+            error.remedy().to_string().contains("create the directory"),
             "{}",
             error.remedy()
         );

@@ -257,7 +257,7 @@ fn no_writer_gets_in_while_a_lock_is_upgraded_and_downgraded_again_and_again() {
                 if turn % 2 == 0 {
                     guard.upgrade(LONG).unwrap().unwrap();
                 } else if guard.try_upgrade().unwrap().is_none() {
-                    // A rival has it for the moment it takes to see that it must not.
+                    // A rival has the lock for the moment it takes to see that it must not.
                     continue;
                 }
                 guard.downgrade().unwrap();
@@ -271,7 +271,8 @@ fn no_writer_gets_in_while_a_lock_is_upgraded_and_downgraded_again_and_again() {
     });
 }
 
-/// Tries to get between an upgrade, until told to stop; says how often it wrote.
+/// Plays a role: tries to get in between during an upgrade until told to stop, and says how often
+/// it wrote.
 pub fn play(arguments: &[&str]) {
     let [way, path, data] = arguments else {
         panic!("{arguments:?}")

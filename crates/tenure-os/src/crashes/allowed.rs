@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Before, after, or both where neither was promised yet.
+/// The worlds before a step, after it, or both while neither is promised yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed<W> {
     worlds: Vec<W>,
@@ -16,7 +16,7 @@ impl<W: Clone + Eq + Hash + Debug> Allowed<W> {
         }
     }
 
-    /// Any of these or of the others.
+    /// Returns all of these worlds and of the others.
     pub fn or(&self, other: &Self) -> Self {
         let mut worlds = self.worlds.clone();
         for world in &other.worlds {
@@ -27,7 +27,7 @@ impl<W: Clone + Eq + Hash + Debug> Allowed<W> {
         Self { worlds }
     }
 
-    /// Each of them after a change.
+    /// Returns each of these worlds after a change.
     pub fn then(&self, change: impl Fn(&W) -> W) -> Self {
         let mut worlds = Vec::new();
         for world in self.worlds.iter().map(change) {

@@ -11,13 +11,13 @@ use super::run::{Run, run};
 use super::{Protocol, Scenario};
 use crate::disk::simulated::{Fault, Operation};
 
-/// Tries everything, and panics with the first thing that is wrong.
+/// Tries everything, and panics at the first violation.
 pub fn check<P: Protocol>(scenario: &Scenario<P>) {
     check_alike(&[scenario]);
 }
 
-/// The same for scenarios in which the protocol makes the same calls from different starts: what a
-/// sync is for may show from one of them only.
+/// Checks scenarios in which the protocol makes the same calls from different starts. A sync is
+/// needed if one of them needs it.
 pub fn check_alike<P: Protocol>(scenarios: &[&Scenario<P>]) {
     let mut syncs: Option<Vec<(Operation, bool)>> = None;
     for scenario in scenarios {
@@ -49,14 +49,14 @@ pub fn check_alike<P: Protocol>(scenarios: &[&Scenario<P>]) {
     tell_totals();
 }
 
-/// Syncs that one or the other needs.
+/// Joins two lists of syncs: a sync is found needed if one of them found it so.
 fn either(one: Vec<(Operation, bool)>, other: Vec<(Operation, bool)>) -> Vec<(Operation, bool)> {
     assert_eq!(one.len(), other.len(), "not alike: {one:#?} and {other:#?}");
     let either = |((sync, found), (_, or_found))| (sync, found || or_found);
     one.into_iter().zip(other).map(either).collect()
 }
 
-/// Lets every operation fail, of a full disk and of a broken one.
+/// Lets every operation fail, as on a full disk and as on a broken one.
 fn failures<P: Protocol>(
     scenario: &Scenario<P>,
     enumeration: &mut Enumeration<'_, P>,
@@ -129,7 +129,7 @@ fn tell_scenario(name: &str, figures: Figures, failures: usize, syncs: usize) {
     ));
 }
 
-/// The last line of this kind is for all.
+/// Tells the totals so far. The last line of this kind counts all scenarios.
 fn tell_totals() {
     let of = |total: &AtomicUsize| total.load(Relaxed);
     let (crashes, states) = (of(&TOTALS.crashes), of(&TOTALS.states));

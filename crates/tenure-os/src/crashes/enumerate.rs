@@ -2,13 +2,13 @@
 //!
 //! A scenario runs once. Before and after each of its operations the process may be killed, which
 //! leaves what is cached in the cache, or the power may go, which leaves any of the states the disk
-//! allows. From each of these another process looks at everything, beginning in every way it can,
-//! and does its work; it is crashed at every operation in the same way. From what that leaves a
-//! last one looks, and lives on.
+//! allows. From each of these states another process looks at everything, beginning in every way it
+//! can, and does its work; it is crashed at every operation in the same way. A last process looks
+//! at what that leaves, and lives on.
 //!
 //! At each moment the scenario says what may be seen. Seeing anything else, or any error, is a
 //! violation. A state that was found right for the same expectation is not tried again, also not
-//! when the scenario runs again with a fault: what does not differ then needs no second look.
+//! when the scenario runs again with a fault: only states that differ need a second look.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -23,25 +23,25 @@ use crate::disk::simulated::{Call, Fault, SimulatedDisk, State};
 pub(super) struct Figures {
     /// Moments at which the scenario was crashed.
     pub(super) crashes: usize,
-    /// States these left.
+    /// States that these crashes left.
     pub(super) states: usize,
-    /// The number of different states. Recovery was tried from each.
+    /// Different states among them. Recovery was tried from each.
     pub(super) different: usize,
     /// Moments at which a recovery was crashed.
     pub(super) recovery_crashes: usize,
-    /// States these left.
+    /// States that these crashes left.
     pub(super) recovery_states: usize,
 }
 
-/// Tries one scenario.
+/// The enumeration of one scenario's crashes, and all that it has found right so far.
 pub(super) struct Enumeration<'a, P: Protocol> {
     scenario: &'a Scenario<P>,
     figures: Figures,
-    /// Moments of the scenario after which all was found right, whatever the crash left.
+    /// Moments of the scenario from which every crash was found right.
     moments: HashSet<Case>,
     /// States after a crash from which all was found right.
     crashed: HashSet<(Case, Power)>,
-    /// The same for moments of recoveries, and states after their crashes.
+    /// Moments of recoveries from which every crash was found right.
     recovery_moments: HashSet<Case>,
     judged: HashSet<Case>,
 }
@@ -61,7 +61,7 @@ impl<'a, P: Protocol> Enumeration<'a, P> {
         }
     }
 
-    /// Crashes the scenario everywhere, and says how much was tried by now.
+    /// Crashes the scenario everywhere, and returns how much was tried by now.
     pub(super) fn all(&mut self, fault: Fault) -> Result<Figures, Violation> {
         let run = run(self.scenario, fault);
         if let Some(error) = &run.error {
@@ -104,7 +104,7 @@ impl<'a, P: Protocol> Enumeration<'a, P> {
         self.crash(&state, allowed).map_err(failed)
     }
 
-    /// Everything that a crash in this state may leave.
+    /// Tries every state that a crash in this state may leave.
     fn crash(&mut self, state: &State, allowed: &Allowed<P::World>) -> Result<(), Violation> {
         let moment = self.case(state, allowed);
         if self.moments.contains(&moment) {
@@ -129,7 +129,7 @@ impl<'a, P: Protocol> Enumeration<'a, P> {
         Ok(())
     }
 
-    /// Another process comes, looks and does its work; crashes it everywhere.
+    /// Lets another process come, look and do its work, and crashes it everywhere.
     fn recover(
         &mut self,
         state: &State,
@@ -143,7 +143,7 @@ impl<'a, P: Protocol> Enumeration<'a, P> {
         let world = protocol.look(&process, allowed, beginning);
         let world = world.map_err(|violation| self.explain(state, &violation))?;
         let allowed = match power {
-            // Whatever is there is durable, and nothing else can come up again.
+            // All that is there is durable, and nothing else can come up again.
             Power::Goes => Allowed::only(world),
             Power::Stays => allowed.clone(),
         };
@@ -196,14 +196,14 @@ impl<'a, P: Protocol> Enumeration<'a, P> {
         violation.map_or(Ok(()), Err)
     }
 
-    /// The last process: it sees what is allowed, and the work goes on.
+    /// Lets the last process look and live on, in every way it may begin.
     fn judge(&self, state: &State, allowed: &Allowed<P::World>) -> Result<(), Violation> {
         for beginning in 0..self.scenario.protocol.beginnings() {
             let disk = SimulatedDisk::without_history(state.clone());
             let judged = self.live_on(&disk, allowed, beginning);
             let looking_changed = judged.map_err(|violation| self.explain(state, &violation))?;
             if !looking_changed {
-                // Then it does not matter how it begins.
+                // The process looked without a change, so the other beginnings see the same.
                 return Ok(());
             }
         }

@@ -14,7 +14,7 @@ pub fn tell(line: impl Display) {
     // In one write, so that tests that run at once do not mix their lines.
     let line = format!("{line}\n");
     let Some(file) = std::env::var_os("TENURE_TEST_FIGURES") else {
-        // If nobody listens, there is nobody to tell.
+        // If standard error is closed, there is no reader to tell.
         let _ = stderr().write_all(line.as_bytes());
         return;
     };

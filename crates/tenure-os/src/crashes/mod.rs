@@ -5,13 +5,13 @@
 //! | `protocol` | what a protocol says about itself |
 //! | `allowed` | the worlds that may be seen at some moment: the oracle |
 //! | `scenario`, `run` | what a process does, step by step; one run of it |
-//! | `enumerate` | every crash of a scenario, every state it may leave, every crash of the recovery |
-//! | `check` | a scenario with all its crashes, failures and removed syncs, and the line that tells of it |
+//! | `enumerate` | every crash, every state it may leave, every crash of the recovery from that |
+//! | `check` | a scenario with all its crashes, failures and removed syncs, and its figures |
 //!
-//! Each scenario runs with every single sync ignored, too, and each time a violation must be found:
-//! that shows both that the enumeration sees what it should and that no sync is for nothing.
+//! Each scenario also runs with every single sync ignored, and each time a violation must be found.
+//! That shows both that the enumeration sees what it should and that every sync is needed.
 //!
-//! The protocols: `document::crashes`, `ledger::crashes`, `board::crashes`.
+//! Documents, the ledger, the board and publish give their protocols to it, each in its `crashes`.
 
 mod allowed;
 mod check;

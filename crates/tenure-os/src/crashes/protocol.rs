@@ -22,13 +22,13 @@ pub trait Protocol {
     /// Returns a process that works on a disk.
     fn process(&self, disk: &SimulatedDisk) -> Self::Process;
 
-    /// Returns in how many ways a process may begin after a crash. Each of them is tried.
+    /// Returns the number of ways in which a process may begin after a crash. Each is tried.
     fn beginnings(&self) -> usize {
         1
     }
 
-    /// Returns up to how many states after a power loss all are tried; of more, the corners and a
-    /// sample.
+    /// Returns the number of states after a power loss up to which all are tried; of more, the
+    /// corners and a sample.
     fn states_max(&self) -> u128 {
         ALL_MAX
     }

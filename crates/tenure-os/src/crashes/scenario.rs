@@ -1,4 +1,4 @@
-//! A scenario: where it starts, what a process does, and what may be seen when.
+//! A scenario: where it starts, what a process does, and what may be seen at each moment.
 
 use super::run::{Power, run};
 use super::{Allowed, Protocol};
@@ -16,13 +16,13 @@ pub struct Scenario<P: Protocol> {
     pub sync_matters: fn(&Operation) -> bool,
     /// Returns true for an operation whose failure the protocol makes good.
     pub failure_matters: fn(&Operation) -> bool,
-    /// The number of steps of the protocol that is tried. Later steps show what it left behind, and
-    /// their own syncs are the matter of other scenarios.
+    /// The number of steps that belong to the protocol under trial. Later steps show what it left
+    /// behind; their own syncs are the matter of other scenarios.
     pub(super) tried: usize,
 }
 
-/// One call, and what may be seen after it returned. While it runs, that, what was before, or what
-/// is between.
+/// One call, and what may be seen after it returned. While it runs, a process may see the worlds
+/// before it, between, or after it.
 pub(super) struct Step<P: Protocol> {
     pub(super) work: Work<P>,
     pub(super) between: Option<Allowed<P::World>>,
@@ -51,8 +51,8 @@ impl<P: Protocol> Scenario<P> {
         }
     }
 
-    /// Starts where another scenario was crashed: right after the call that is `crash`. These
-    /// worlds are right then.
+    /// Starts where another scenario was crashed: right after the first call for which `crash` is
+    /// true. These worlds are right then.
     pub fn after_crash(
         name: &'static str,
         crashed: Self,
@@ -72,7 +72,7 @@ impl<P: Protocol> Scenario<P> {
         let (_, state) = state.expect("the call changes something");
         let mut start = state.clone();
         if power == Power::Goes {
-            // The last state that is told is the one where everything got to the disk.
+            // The last state that is told is the one in which everything reached the disk.
             state.after_power_loss(&mut |state| start = state);
         }
         Self {
@@ -82,13 +82,13 @@ impl<P: Protocol> Scenario<P> {
         }
     }
 
-    /// The steps so far are the protocol; what follows shows what it left.
+    /// Ends the protocol: the steps so far belong to it, later ones show what it left.
     pub fn and_then(mut self) -> Self {
         self.tried = self.steps.len();
         self
     }
 
-    /// Then something happens after which these worlds are right.
+    /// Adds a call after which these worlds are right.
     pub fn step(
         mut self,
         after: Allowed<P::World>,
@@ -102,14 +102,14 @@ impl<P: Protocol> Scenario<P> {
         self
     }
 
-    /// The last step may be seen half done, too.
+    /// Allows worlds that show the last step half done.
     pub fn by_way_of(mut self, between: Allowed<P::World>) -> Self {
         let last = self.steps.last_mut().expect("there is a step");
         last.between = Some(between);
         self
     }
 
-    /// Returns the states that may be seen while a step runs.
+    /// Returns the worlds that may be seen while a step runs.
     pub(super) fn during(&self, step: usize) -> Allowed<P::World> {
         let Step { between, after, .. } = &self.steps[step];
         let during = self.before(step).or(after);
@@ -118,12 +118,12 @@ impl<P: Protocol> Scenario<P> {
             .map_or(during.clone(), |between| during.or(between))
     }
 
-    /// Returns the right state after the last step.
+    /// Returns the right worlds after the last step.
     pub fn last(&self) -> &Allowed<P::World> {
         self.steps.last().map_or(&self.at_first, |step| &step.after)
     }
 
-    /// Returns the right state before a step.
+    /// Returns the right worlds before a step.
     fn before(&self, step: usize) -> &Allowed<P::World> {
         match step.checked_sub(1) {
             Some(last) => &self.steps[last].after,

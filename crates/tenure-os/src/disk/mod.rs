@@ -1,21 +1,22 @@
-//! The few calls to the file system that the protocols of documents, ledgers and boards are made
-//! of.
+//! The few calls to the file system from which the protocols of documents, ledgers and boards are
+//! made.
 //!
 //! Everything that must survive a crash goes through a [`Disk`]: the [real one](RealDisk), or, in
-//! tests, a simulated one that knows what is durable. It loses what was not synced, reorders what
-//! POSIX lets it reorder, and fails or stops at any call; so every crash of every protocol can be
-//! tried. Locks are not its business: the kernel ends them with the process.
+//! tests, a simulated one that knows what is durable. The simulated one loses what was not synced,
+//! reorders what POSIX lets it reorder, and fails or stops at any call; so every crash of every
+//! protocol can be tried. Locks are not its business: the kernel ends them with the process.
 //!
 //! # What a protocol may rely on
 //!
 //! - A file's content is durable once [`Fresh::sync`] returned.
 //! - A name (created, renamed, removed) is durable once [`Disk::sync_directory`] returned.
-//! - After a crash a name that was being replaced means the old file or the new one; so do both
+//! - After a crash a name that was being replaced means the old file or the new one. So do both
 //!   names of files that were being exchanged, each on its own.
-//! - Directories that are made, renamed and exchanged are so in that order, each wholly or not at
-//!   all; a sync of the directory above keeps it and all before it. This relies on the journal of
-//!   the file system.
-//! - Nothing else: not the order of two calls, not that content gets there before its name.
+//! - Directories are made, renamed and exchanged in the order of the calls, each wholly or not at
+//!   all. A sync of the directory above keeps such a change and all before it. This relies on the
+//!   journal of the file system.
+//! - Nothing else is promised: not the order of two calls, not that content gets there before its
+//!   name.
 
 mod real;
 #[cfg(feature = "simulation")]
@@ -31,8 +32,8 @@ pub use real::RealDisk;
 
 /// The calls of the protocols.
 pub trait Disk: Send + Sync {
-    /// A whole regular file, at most `limit` bytes of it (else `ErrorKind::FileTooLarge`); None if
-    /// there is none. A symbolic link in its place is not followed.
+    /// Returns a whole regular file, or `None` if there is none; a file above `limit` bytes is
+    /// `ErrorKind::FileTooLarge`. A symbolic link in its place is not followed.
     fn read(&self, path: &Path, limit: u64) -> io::Result<Option<FileContent>>;
 
     /// Returns the content alone, which for a short file is cheaper.
@@ -40,21 +41,22 @@ pub trait Disk: Send + Sync {
         Ok(self.read(path, limit)?.map(|found| found.bytes))
     }
 
-    /// Returns true if anything has this name. Half the price of a read, where mostly nothing has.
+    /// Returns true if anything has this name. It costs half as much as a read, where mostly
+    /// nothing has the name.
     fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(self.read(path, u64::MAX - 1)?.is_some())
     }
 
-    /// A new, empty file of this mode, as far as the process lets it have that. A name that is
+    /// Creates an empty file of this mode, less what the process's umask takes away. A name that is
     /// taken is an error.
     fn create(&self, path: &Path, mode: u32) -> io::Result<Box<dyn Fresh>>;
 
-    /// A new, empty file that has no name until [`Fresh::link`] gives it one, so that a process
+    /// Creates an empty file that has no name until [`Fresh::link`] gives it one, so that a process
     /// that dies leaves nothing. Not every file system has such files, or syncs them.
     fn create_unnamed(&self, directory: &Path, mode: u32) -> io::Result<Box<dyn Fresh>>;
 
-    /// Gives a file another name, in place of what has that name; or a directory, which replaces
-    /// nothing.
+    /// Gives a file another name, in place of what has that name. A directory is renamed, too, but
+    /// replaces nothing.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Gives a file another name that nothing has yet. A name that is taken is an error.
@@ -63,7 +65,7 @@ pub trait Disk: Send + Sync {
     /// Gives a file a second name that nothing has yet. A name that is taken is an error.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Puts this in the place of the content of a file, which is not atomic.
+    /// Replaces the content of a file, which is not atomic.
     fn overwrite(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
     /// Returns how long a file is, or None if there is none.
@@ -72,7 +74,7 @@ pub trait Disk: Send + Sync {
         Ok(found.map(|found| found.bytes.len() as u64))
     }
 
-    /// Returns a file from an offset to its end; nothing of one that is shorter.
+    /// Returns the bytes of a file from an offset to its end; none of a file that is shorter.
     fn read_from(&self, path: &Path, offset: u64) -> io::Result<Vec<u8>> {
         let found = self.read(path, u64::MAX - 1)?;
         let bytes = found.map_or_else(Vec::new, |found| found.bytes);
@@ -80,10 +82,10 @@ pub trait Disk: Send + Sync {
         Ok(bytes.get(offset..).unwrap_or_default().to_vec())
     }
 
-    /// Cuts a file to a length that it has at least.
+    /// Cuts a file that is at least this long to this length.
     fn cut(&self, path: &Path, length: u64) -> io::Result<()>;
 
-    /// Adds to the end of a file, which is made if there is none.
+    /// Adds to the end of a file; creates it if there is none.
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
     /// Makes a directory. A name that is taken is an error.
@@ -92,15 +94,15 @@ pub trait Disk: Send + Sync {
     /// Exchanges two names in one step: of two files, or of two directories.
     fn exchange(&self, one: &Path, other: &Path) -> io::Result<()>;
 
-    /// Returns what tells the file of this name from others, or None if there is none.
+    /// Returns the identity of the file of this name, or `None` if there is none.
     fn identity(&self, path: &Path) -> io::Result<Option<Identity>>;
 
-    /// Returns what tells whether the file of this name is still the one that was read, or None if
-    /// there is none.
+    /// Returns the stamp by which a file is compared with one that was read, or `None` if there is
+    /// none.
     fn stamp(&self, path: &Path) -> io::Result<Option<Stamp>>;
 
-    /// Returns when the file of this name was made, in nanoseconds, where the file system knows:
-    /// the number of an inode is used again.
+    /// Returns when the file of this name was made, in nanoseconds, where the file system knows. It
+    /// tells files apart whose inode number was used again.
     fn born(&self, _: &Path) -> io::Result<Option<i128>> {
         Ok(None)
     }
@@ -111,17 +113,16 @@ pub trait Disk: Send + Sync {
     /// Sets the permission bits of a directory.
     fn set_mode(&self, directory: &Path, mode: u32) -> io::Result<()>;
 
-    /// Returns true if the name is that of a directory, and not of a link to one.
+    /// Returns true if the name is that of a directory, not of a link to one.
     fn is_directory(&self, path: &Path) -> io::Result<bool>;
 
-    /// Returns true if the name is where another file system, or another part of this one, is
-    /// mounted.
+    /// Returns true if another file system, or another part of this one, is mounted at the name.
     fn is_mount_point(&self, _: &Path) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Fails if this user may not write to the directory, which then cannot be moved to another one
-    /// either.
+    /// Fails if this user may not write to the directory. Such a directory cannot be moved to
+    /// another one either.
     fn require_writable_directory(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }
@@ -157,17 +158,17 @@ pub trait Fresh: Send {
     /// Gives it a name, or one more. A name that is taken is an error.
     fn link(&self, path: &Path) -> io::Result<()>;
 
-    /// Returns what tells it from other files.
+    /// Returns its identity, which no other file has.
     fn identity(&self) -> io::Result<Identity>;
 
     /// Has the kernel begin to write what it was given to the disk, so that less is left for the
     /// sync of a large file. Nothing is durable by it.
     fn write_back(&self) {}
 
-    /// Returns what it has besides content.
+    /// Returns its attributes.
     fn attributes(&self) -> io::Result<Attributes>;
 
-    /// Gives it the mode and the owner of another file, where its own are different.
+    /// Gives it the mode and the owner of another file, where its own differ.
     fn dress(&mut self, own: &Attributes, like: &Attributes) -> io::Result<()>;
 
     /// Makes its content durable.
@@ -176,14 +177,13 @@ pub trait Fresh: Send {
 
 /// A file that was read.
 pub struct FileContent {
-    /// Its content.
+    /// The content.
     pub bytes: Vec<u8>,
-    /// Its attributes.
+    /// The attributes, as they were when it was read.
     pub attributes: Attributes,
 }
 
-/// The attributes of a file: those that a file in its place should have, too, and what tells
-/// whether it is still the same.
+/// The attributes of a file: those that its replacement should have, too, and its stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
     /// The permission bits.
@@ -192,31 +192,29 @@ pub struct Attributes {
     pub owner: u32,
     /// The group it belongs to.
     pub group: u32,
-    /// The device it is on. It cannot be changed: a file on another one cannot be replaced.
+    /// The device it is on, which cannot be changed: a file on another one cannot be replaced.
     pub device: u64,
     /// True if something is mounted on it, so that it cannot be replaced either.
     pub mounted_on: bool,
-    /// What it was when this was looked at.
+    /// The stamp of the file when this was looked at.
     pub stamp: Stamp,
 }
 
-/// What tells whether a file is still the one that was read, as it was read. Times are in
-/// nanoseconds.
+/// The facts by which a file is compared with one that was read. Times are in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Which file it is.
+    /// The identity of the file.
     pub identity: Identity,
-    /// Its length.
+    /// The length in bytes.
     pub length: u64,
-    /// When its content changed last.
+    /// The time at which its content changed last.
     pub content_changed: i128,
-    /// When its content, its attributes or its names changed last.
+    /// The time at which its content, its attributes or its names changed last.
     pub changed: i128,
 }
 
 impl Stamp {
-    /// Returns true if it is the same file with the same content. Its name may be another one
-    /// since.
+    /// Returns true if it is the same file with the same content. Its name may have changed since.
     pub fn is_but_for_its_name(&self, earlier: &Stamp) -> bool {
         let changed = earlier.changed;
         Stamp { changed, ..*self } == *earlier

@@ -1,4 +1,4 @@
-//! The disk there is.
+//! The disk of this machine.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ use crate::platform::{self, Identity};
 pub struct RealDisk;
 
 /// The file systems on which a sync makes a file durable that has no name yet: ext4, xfs, tmpfs. On
-/// btrfs it saves nothing of it.
+/// btrfs the sync saves nothing of it.
 const SYNCS_UNNAMED: [i64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 
 impl Disk for RealDisk {
@@ -33,12 +33,12 @@ impl Disk for RealDisk {
         if length > limit {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        // One byte more than there should be: a read that leaves it free has met the end.
+        // The room has one byte more than the length: a read that leaves it free has met the end.
         let room = length as usize + 1;
         let mut bytes = Vec::with_capacity(room);
         let first = retry_on_intr(|| rustix::io::read(&file, spare_capacity(&mut bytes)))?;
         if first >= room {
-            // It has grown since.
+            // The file has grown since it was looked at.
             let rest = (limit + 1).saturating_sub(first as u64);
             (&file).take(rest).read_to_end(&mut bytes)?;
         }
@@ -54,7 +54,7 @@ impl Disk for RealDisk {
         };
         let mut short = [0; SHORT_BYTES];
         let read = retry_on_intr(|| rustix::io::read(&file, &mut short))?;
-        // Less than there is room for is all there is. Of anything else, more must be known.
+        // A read below the room for it is the whole file. Anything else needs a look at the file.
         if read > 0 && read < SHORT_BYTES {
             return Ok(Some(short[..read].to_vec()));
         }
@@ -108,11 +108,11 @@ impl Disk for RealDisk {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
         file.write_all(bytes)?;
-        // To be cut to its own length would be a change to be saved, too.
-        match file.metadata()?.len() == bytes.len() as u64 {
-            true => Ok(()),
-            false => file.set_len(bytes.len() as u64),
+        // Cutting a file to the length it has would be one more change to be saved.
+        if file.metadata()?.len() != bytes.len() as u64 {
+            file.set_len(bytes.len() as u64)?;
         }
+        Ok(())
     }
 
     fn length(&self, path: &Path) -> io::Result<Option<u64>> {
@@ -229,7 +229,7 @@ impl Disk for RealDisk {
 
     fn require_writable(&self, path: &Path, attributes: &Attributes) -> io::Result<()> {
         let own = rustix::process::geteuid().as_raw();
-        // Root may write everything. For the rest of us the mode tells, if it is our own file; only
+        // Root may write everything. For other users the mode tells, if the file is their own; only
         // the system knows about groups and access lists.
         if own == 0 || (own == attributes.owner && attributes.mode & 0o200 != 0) {
             return Ok(());
@@ -238,11 +238,11 @@ impl Disk for RealDisk {
     }
 }
 
-/// Removes a tree. A directory that may not be written is made writable first: it was published
-/// with that mode.
+/// Removes a tree. A directory that may not be written was published with that mode; it is made
+/// writable first.
 ///
-/// What is mounted in the tree is not part of it, and removing it would remove what others still
-/// have elsewhere.
+/// A mount in the tree is not part of it: removing it would remove what others still have
+/// elsewhere.
 fn remove_tree(directory: &Path) -> io::Result<()> {
     let removed = require_no_mounts(directory).and_then(|()| fs::remove_dir_all(directory));
     match removed {
@@ -266,7 +266,7 @@ fn require_no_mount(directory: &Path) -> io::Result<()> {
         return Ok(());
     }
     let problem = format!(
-        "something is mounted on {}: unmount it, then run tenure recover",
+        "something is mounted on {}: unmount it, then recover again",
         directory.display()
     );
     Err(io::Error::new(io::ErrorKind::ResourceBusy, problem))
@@ -295,11 +295,11 @@ fn make_writable(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A file that is at most this long is read without a look at its length.
+/// Files up to this length are read without a look at their length.
 const SHORT_BYTES: usize = 4096;
 
-/// Opens a file for reading, not through a link. Not blocking: a pipe in the place of a file must
-/// not hold anyone up.
+/// Opens a file for reading, following no link. It does not block: a pipe in the place of a file
+/// must not hold anyone up.
 fn open(path: &Path) -> io::Result<Option<File>> {
     let flags =
         OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -310,7 +310,7 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Returns what an open file is, and how long, if it is a regular one.
+/// Returns the attributes of an open file, and its length, if it is a regular one.
 fn look(file: &File) -> io::Result<(Attributes, u64)> {
     let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
     let mode = u32::from(found.stx_mode);
@@ -377,7 +377,7 @@ impl Fresh for File {
             rustix::fs::fchown(&*self, Some(owner), Some(group))?;
         }
         if own.mode != like.mode {
-            // After the owner, as changing that takes away the bits for other identities.
+            // The mode is set after the owner: changing the owner takes away the set-id bits.
             rustix::fs::fchmod(&*self, Mode::from_raw_mode(like.mode))?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Children: how they are started, whether they have ended, and how their groups are.
+//! Children: starting them, asking whether they have ended, and killing their groups.
 
 use std::fs;
 use std::io;
@@ -24,11 +24,11 @@ pub fn die_with_parent(command: &mut Command) {
     let parent = process::getpid();
     let step = move || {
         process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // We may have died before the call; then someone else is the parent by now.
-        match process::getppid() == Some(parent) {
-            true => Ok(()),
-            false => Err(io::ErrorKind::Interrupted.into()),
+        // If we died before the call, the child has another parent by now.
+        if process::getppid() != Some(parent) {
+            return Err(io::ErrorKind::Interrupted.into());
         }
+        Ok(())
     };
     // SAFETY: only async-signal-safe calls are made between fork and exec.
     unsafe { command.pre_exec(step) };
@@ -44,8 +44,8 @@ pub fn with_blocked_signals(command: &mut Command, signals: libc::sigset_t) {
     unsafe { command.pre_exec(step) };
 }
 
-/// Makes the standard library start a program by fork and exec: only exec runs scripts without a
-/// first line.
+/// Makes the standard library start a program by fork and exec: unlike `posix_spawn`, that runs a
+/// script without a `#!` line.
 pub fn by_fork(command: &mut Command) -> &mut Command {
     // SAFETY: nothing is done between fork and exec.
     unsafe { command.pre_exec(|| Ok(())) }
@@ -152,7 +152,7 @@ pub fn usage_of_children() -> Usage {
 
 /// Kills a child and reaps it, stopped or not.
 pub fn kill_and_reap(child: Pid) {
-    // It is not reaped, so the number is its own.
+    // The child is not reaped, so the number is still its own.
     let _ = process::kill_process(child, Signal::KILL);
     let reap = || process::waitpid(Some(child), WaitOptions::empty());
     while matches!(reap(), Err(Errno::INTR)) {}
@@ -175,7 +175,7 @@ pub fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
     close(kept + 1, u32::MAX)
 }
 
-/// Sends a few bytes. It is async-signal-safe, and no signal if nobody reads them.
+/// Sends a few bytes. It is async-signal-safe, and raises no signal if no process reads them.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
     // SAFETY: the descriptor is open and the bytes are valid for the call.
     let sent = unsafe {
@@ -190,7 +190,7 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Kills the process group that a process leads, by its pidfd. If the process was reaped, its
-/// number may be that of others, which are left alone. It is async-signal-safe.
+/// number may be another group's by now, which is left alone. It is async-signal-safe.
 pub fn kill_group_of(leader: BorrowedFd<'_>, group: Pid) {
     let signal = |number: libc::c_int, flags: libc::c_uint| {
         let none = ptr::null::<libc::siginfo_t>();
@@ -214,7 +214,7 @@ pub struct SharedNumber {
 }
 
 impl SharedNumber {
-    /// Makes one: zero.
+    /// Makes a number that is zero.
     pub fn new() -> io::Result<Self> {
         let (size, none) = (mem::size_of::<AtomicU64>(), ptr::null_mut());
         let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -239,12 +239,12 @@ impl SharedNumber {
 impl Drop for SharedNumber {
     fn drop(&mut self) {
         let size = mem::size_of::<AtomicU64>();
-        // SAFETY: it was mapped with this size, and nobody can borrow it any more.
+        // SAFETY: it was mapped with this size, and no reference to it is left.
         unsafe { libc::munmap(self.at.as_ptr().cast(), size) };
     }
 }
 
-/// Returns true if a child has ended. It is not reaped, so that its number is nobody else's.
+/// Returns true if a child has ended. The child is not reaped, so its number stays its own.
 pub fn has_ended(child: Pid) -> io::Result<bool> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Ok(process::waitid(WaitId::Pid(child), options)?.is_some())

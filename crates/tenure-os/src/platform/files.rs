@@ -1,4 +1,4 @@
-//! Lock files: how they are opened, and which file a path or a descriptor means.
+//! Lock files: opening them, and telling which file a path or a descriptor means.
 
 use std::fs::File;
 use std::io;
@@ -67,7 +67,7 @@ pub fn identity_of_regular(file: &File) -> io::Result<Option<Identity>> {
     Ok((kind == rustix::fs::FileType::RegularFile).then(|| identity(&stat)))
 }
 
-/// Returns the identity of what stands at a path now, or None if nothing does.
+/// Returns the identity of the file at a path now, or None if there is none.
 ///
 /// Only the inode number is asked for: asking for times would make the kernel stamp the
 /// next write with a fine-grained time, which costs as much as the write.
@@ -80,7 +80,7 @@ pub fn identity_at(path: &Path) -> io::Result<Option<Identity>> {
     }
 }
 
-/// Returns the identity in what the kernel told of a file.
+/// Returns the identity from the kernel's answer about a file.
 pub(crate) fn identity(stat: &rustix::fs::Statx) -> Identity {
     Identity {
         device: (stat.stx_dev_major, stat.stx_dev_minor),

@@ -21,11 +21,11 @@ use super::files::{Identity, identity_of_regular};
 pub enum Share {
     /// Others may share it.
     Shared,
-    /// Nobody else may have it.
+    /// No other open file may have it.
     Exclusive,
 }
 
-/// `flock` without waiting; false if someone else is in the way.
+/// Takes a `flock` without waiting; returns false if another open file is in the way.
 pub fn try_flock(file: &File, share: Share) -> io::Result<bool> {
     let operation = match share {
         Share::Shared => FlockOperation::NonBlockingLockShared,
@@ -41,7 +41,7 @@ pub fn try_flock(file: &File, share: Share) -> io::Result<bool> {
     }
 }
 
-/// `flock` until granted or interrupted by a signal (`ErrorKind::Interrupted`).
+/// Waits for a `flock` until granted or interrupted by a signal (`ErrorKind::Interrupted`).
 pub fn wait_flock(file: &File, share: Share) -> io::Result<()> {
     let operation = match share {
         Share::Shared => FlockOperation::LockShared,
@@ -86,7 +86,7 @@ fn lock_type(share: Share) -> libc::c_int {
     }
 }
 
-/// Locks a range of bytes without waiting; false if someone else is in the way.
+/// Locks a range of bytes without waiting; returns false if another open file is in the way.
 pub fn try_lock_bytes(file: &File, bytes: Range<u64>, share: Share) -> io::Result<bool> {
     let mut lock = byte_lock(lock_type(share), &bytes);
     match byte_lock_call(file, libc::F_OFD_SETLK, &mut lock) {
@@ -119,8 +119,8 @@ pub enum Reach {
     Endless,
 }
 
-/// Returns whether another open file has any of these bytes locked, and how far one such lock
-/// reaches. Takes nothing.
+/// Returns how far a lock reaches that another open file has on any of these bytes; `None` if there
+/// is none. Takes nothing.
 pub fn lock_on_bytes(file: &File, bytes: Range<u64>) -> io::Result<Option<Reach>> {
     let mut lock = byte_lock(libc::F_WRLCK, &bytes);
     byte_lock_call(file, libc::F_OFD_GETLK, &mut lock)?;
@@ -138,7 +138,7 @@ pub fn bytes_are_locked(file: &File, bytes: Range<u64>) -> io::Result<bool> {
     Ok(lock_on_bytes(file, bytes)?.is_some())
 }
 
-/// Returns which processes have `flock`ed the file, by the kernel's list. Takes nothing.
+/// Returns the processes that have `flock`ed the file, by the kernel's list. Takes nothing.
 ///
 /// The kernel gives its list out in pieces, and counts lines anew for each: while other locks come
 /// and go, a line can be read twice, or be missed. The answer is for people, and decides nothing.
@@ -156,7 +156,7 @@ pub fn flock_holders(file: &File) -> io::Result<Vec<(u32, Share)>> {
     Ok(holders)
 }
 
-/// A line is like `7: FLOCK  ADVISORY  WRITE 4242 fd:01:131077 0 EOF`; those who wait have
+/// Reads a line like `7: FLOCK  ADVISORY  WRITE 4242 fd:01:131077 0 EOF`. A line of a waiter has
 /// `->` before the kind.
 fn flock_in(line: &str, wanted: Identity) -> Option<(u32, Share)> {
     let mut fields = line.split_ascii_whitespace().skip(1);

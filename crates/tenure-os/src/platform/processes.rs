@@ -36,21 +36,21 @@ pub fn holders_of_flock(path: &Path) -> Vec<u32> {
     holders
 }
 
-/// Signals a process if it holds a file's `flock`, and never another one that was given its number.
+/// Signals a process if it holds a file's `flock`, and never another process that got its number.
 pub fn signal_holder_of_flock(pid: u32, path: &Path, signal: Signal) {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let process = number.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
-    // Looked at after it was opened.
+    // The process is looked at after its pidfd was opened, so the two are one.
     if let (Some(process), Ok(path)) = (process, fs::canonicalize(path))
         && holds_flock(pid, &path)
     {
-        // It has ended, if this fails.
+        // A failure means that it has ended.
         let _ = pidfd_send_signal(process, signal);
     }
 }
 
-/// Returns true if a descriptor of a process leads to a file and carries its `flock`: who only
-/// looks at the file, or waits, has it open without.
+/// Returns true if a descriptor of a process leads to a file and carries its `flock`. A process
+/// that only looks at the file, or waits, has it open without the lock.
 fn holds_flock(pid: u32, path: &Path) -> bool {
     let open = fs::read_dir(format!("/proc/{pid}/fd"));
     let mut open = open.into_iter().flatten().flatten();

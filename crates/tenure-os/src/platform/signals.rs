@@ -1,4 +1,4 @@
-//! Signals: blocked, ignored, and what they do by default.
+//! Signals: blocking them, sending them, waiting for them, and what they do by default.
 
 use std::io;
 use std::mem::{self, MaybeUninit};
@@ -6,19 +6,19 @@ use std::ptr;
 
 use rustix::process::Pid;
 
-/// Blocks signals for as long as it lives.
+/// Signals that stay blocked until this is dropped.
 #[must_use = "the signals are blocked until it is dropped"]
 pub struct BlockedSignals {
     before: libc::sigset_t,
 }
 
 impl BlockedSignals {
-    /// Blocks all of them, for this thread and those it starts.
+    /// Blocks all signals, for this thread and those it starts.
     pub fn all() -> Self {
         Self::these(1..=libc::SIGRTMAX())
     }
 
-    /// Blocks some, besides those that are blocked already.
+    /// Blocks some signals, besides those that are blocked already.
     pub fn these(numbers: impl IntoIterator<Item = libc::c_int>) -> Self {
         let before = change_blocked(libc::SIG_BLOCK, &set_of(numbers));
         Self { before }
@@ -44,7 +44,7 @@ pub fn set_of(numbers: impl IntoIterator<Item = libc::c_int>) -> libc::sigset_t 
 }
 
 /// Changes which signals are blocked for this thread and those it starts. Returns those that were
-/// before. It is async-signal-safe.
+/// blocked before. It is async-signal-safe.
 pub fn change_blocked(how: libc::c_int, signals: &libc::sigset_t) -> libc::sigset_t {
     // SAFETY: zero is a valid `sigset_t`, and the pointers are valid for the call.
     unsafe {
@@ -54,7 +54,7 @@ pub fn change_blocked(how: libc::c_int, signals: &libc::sigset_t) -> libc::sigse
     }
 }
 
-/// Returns true if a signal was ignored from the start, or is by now.
+/// Returns true if a signal is ignored, from the start or by now.
 pub fn is_ignored(number: libc::c_int) -> bool {
     // SAFETY: zero is a valid `sigaction`; with a null pointer for the new action the call
     // only writes the present one to `action`.
@@ -66,8 +66,8 @@ pub fn is_ignored(number: libc::c_int) -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Returns the process group of this process. None if it has no number in this PID namespace, which
-/// happens if the process entered it by a fork alone.
+/// Returns the process group of this process, or `None` if the group has no number in this PID
+/// namespace. That happens if the process entered the namespace by a fork alone.
 pub fn own_group() -> Option<Pid> {
     // SAFETY: a plain call that cannot fail.
     Pid::from_raw(unsafe { libc::getpgrp() })
@@ -76,12 +76,12 @@ pub fn own_group() -> Option<Pid> {
 /// Stops this process, as Ctrl-Z does to a process that does not listen to it.
 pub fn stop_self() {
     let listening = set_default(libc::SIGTSTP);
-    // It comes back when we are continued, or at once if nobody could.
+    // The call returns when we are continued, or at once if no process could continue us.
     signal_self(libc::SIGTSTP);
     restore(libc::SIGTSTP, &listening);
 }
 
-/// Makes a signal do what it does by default, and says what it did before.
+/// Makes a signal do what it does by default, and returns what it did before.
 pub fn set_default(number: libc::c_int) -> libc::sigaction {
     // SAFETY: zero is a valid `sigaction`, the default one; all pointers are valid.
     unsafe {
@@ -100,7 +100,7 @@ pub fn restore(number: libc::c_int, action: &libc::sigaction) {
 
 /// A signal that was waited for.
 pub struct Arrived {
-    /// Its number.
+    /// The number of the signal.
     pub number: libc::c_int,
     /// True if the kernel sent it to the whole group, as it does for keys.
     pub from_keyboard: bool,
@@ -122,7 +122,7 @@ pub fn wait_for_signal(signals: &libc::sigset_t) -> io::Result<Arrived> {
     })
 }
 
-/// Ends this process by a signal, whatever the process had made of it.
+/// Ends this process by a signal, however the process had handled it.
 pub fn die_of(number: libc::c_int) {
     set_default(number);
     change_blocked(libc::SIG_UNBLOCK, &set_of([number]));

@@ -4,8 +4,8 @@ use std::io;
 use std::mem;
 use std::ptr;
 
-/// The signal that interrupts a waiting thread. Ignored by default, and programs that
-/// use it must expect it at any time.
+/// The signal that interrupts a waiting thread. It is ignored by default, and programs that use it
+/// must expect it at any time.
 const INTERRUPT: libc::c_int = libc::SIGURG;
 
 /// A thread of this process that can be made to leave a blocking system call.
@@ -24,7 +24,7 @@ impl ThreadToInterrupt {
         })
     }
 
-    /// Signals it. The caller makes sure that the thread has not ended.
+    /// Signals the thread. The caller makes sure that it has not ended.
     pub fn interrupt(&self) {
         let (process, thread) = (self.process.as_raw_pid(), self.thread.as_raw_pid());
         // SAFETY: a system call with three integers. It fails only if there is no such thread.
@@ -32,8 +32,8 @@ impl ThreadToInterrupt {
     }
 }
 
-/// Keeps the signals of the program away from a thread of ours: its handlers expect the
-/// stacks of its own threads.
+/// Keeps the program's signals away from a thread of ours: its handlers expect the stacks of its
+/// own threads.
 pub fn block_signals() {
     // SAFETY: zero is a valid `sigset_t`, filled before use; all pointers are valid.
     unsafe {
@@ -45,8 +45,8 @@ pub fn block_signals() {
 
 /// Makes sure that the signal interrupts system calls of this thread.
 ///
-/// A handler someone else installed stays; only its wish to restart calls is dropped, since
-/// a restarted call would wait past its deadline.
+/// A handler that the program installed stays; only its wish to restart calls is dropped, since a
+/// restarted call would wait past its deadline.
 fn install_interrupt_handler() -> io::Result<()> {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: zero is a valid `sigaction` and `sigset_t`; all pointers are valid for the

@@ -221,7 +221,10 @@ mod tests {
         let file = [("PGPASSFILE", path.as_str())];
         let error = found("postgres://a@h/d", &file).unwrap_err();
         assert!(matches!(error, Error::Configuration { .. }), "{error:?}");
-        assert!(error.remedy().contains("chmod 600"), "{error:?}");
+        assert!(
+            error.remedy().to_string().contains("chmod 600"),
+            "{error:?}"
+        );
         assert!(!format!("{error:?}").contains("s3cret"));
         assert_eq!(found("postgres://a@other/d", &file).unwrap(), None);
     }

@@ -74,9 +74,7 @@ pub(super) async fn holders(
 
 /// Returns all holders and waiters.
 async fn entries(connection: &Connection) -> Result<Vec<LockEntry>> {
-    let client = connection.client();
-    let rows = client.query_typed(LIST, &[(&GRANT_MARK, Type::TEXT)]).await;
-    let rows = rows.map_err(|error| connection.explain(&error))?;
+    let rows = connection.query(LIST, &[(&GRANT_MARK, Type::TEXT)]).await?;
     Ok(rows.iter().map(entry).collect())
 }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tenure_core::Result;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 

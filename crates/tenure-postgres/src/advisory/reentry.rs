@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use tenure_core::LeaseId;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 
 use super::Key;
 

@@ -133,11 +133,12 @@ pub(super) async fn prove(connection: &Connection) -> Result<Sequence> {
     if good {
         return Ok(sequence);
     }
-    run(connection, BEGIN).await?;
+    connection.run(BEGIN).await?;
     let (sequence, good) = look(connection).await?;
-    match good {
-        true => run(connection, "COMMIT").await?,
-        false => run(connection, &put_ahead(sequence, 0)).await?,
+    if good {
+        connection.run("COMMIT").await?;
+    } else {
+        connection.run(&put_ahead(sequence, 0)).await?;
     }
     Ok(sequence)
 }
@@ -149,11 +150,10 @@ pub(super) async fn draw_beyond(
     sequence: Sequence,
     token: i64,
 ) -> Result<i64> {
-    run(connection, BEGIN).await?;
-    run(connection, &put_ahead(sequence, token)).await?;
+    connection.run(BEGIN).await?;
+    connection.run(&put_ahead(sequence, token)).await?;
     let draw = format!("SELECT pg_catalog.nextval({})", sequence.sql());
-    let rows = connection.client().query_typed(&draw, &[]).await;
-    let rows = rows.map_err(|error| connection.explain(&error))?;
+    let rows = connection.query(&draw, &[]).await?;
     Ok(rows.first().map_or(0, |row| row.get(0)))
 }
 
@@ -167,14 +167,8 @@ pub(super) fn token(number: i64) -> Result<Token> {
 
 /// Looks at the sequence. The statement is not prepared, as it is asked once.
 async fn look(connection: &Connection) -> Result<(Sequence, bool)> {
-    let rows = connection.client().query_typed(LOOK, &[]).await;
-    let rows = rows.map_err(|error| connection.explain(&error))?;
+    let rows = connection.query(LOOK, &[]).await?;
     let row = rows.first();
     let row = row.ok_or_else(|| Error::Internal("the database does not know itself".into()))?;
     Ok((Sequence(row.get(0)), row.get(1)))
-}
-
-async fn run(connection: &Connection, sql: &str) -> Result<()> {
-    let ran = connection.client().batch_execute(sql).await;
-    ran.map_err(|error| connection.explain(&error))
 }

@@ -11,6 +11,5 @@ mod once;
 
 pub use once::once;
 pub use tenure_core::patterns::{
-    EntityGuard, EntityLocks, SERIALISE_WAIT, Tally, deferred, for_each_unlocked, refreshed,
-    serialise, under,
+    EntityGuard, EntityLocks, SERIALISE_WAIT, Tally, for_each_unlocked, serialise, under,
 };

@@ -132,8 +132,7 @@ const LOOK: &str = "
 
 /// Returns the schema that is there. Fails if it is not ours.
 pub(super) async fn look(connection: &Connection, address: &Address) -> Result<SchemaContent> {
-    let rows = connection.client().query_typed(LOOK, &[]).await;
-    let rows = rows.map_err(|error| connection.explain(&error))?;
+    let rows = connection.query(LOOK, &[]).await?;
     let row = rows.first();
     let row = row.ok_or_else(|| Error::Internal("the catalogue says nothing".into()))?;
     judge(row, address)

@@ -24,9 +24,9 @@
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Outcome, Wait};
-use tenure_core::loaded::LineExtent;
-use tenure_core::request::{Awaited, NewRequest};
-use tenure_core::written_order::StoreOrder;
+use tenure_core::internal::loaded::LineExtent;
+use tenure_core::internal::written_order::StoreOrder;
+use tenure_core::request::Awaited;
 use tenure_core::{Error, Lease, Request, Result};
 use tokio::time::sleep;
 
@@ -39,7 +39,6 @@ use super::retry::{Retry, end_of, time_left};
 use super::row::{column, millis, token};
 use super::sql::{Statement, values};
 use super::step::Step;
-use super::upgrade::upgrade_once;
 use super::wait::{Look, QueuedRequest, accept};
 
 /// The outcome of a step that asks for a lease.
@@ -152,12 +151,13 @@ impl Inner {
         let mut on_pending = OnPendingCleanup::Wait;
         loop {
             let outcome = match awaited {
-                Awaited::Lease(request) => self.acquire_once(request, on_pending).await?,
+                Awaited::Lease(request) => self.acquire_once(awaited, request, on_pending).await,
                 Awaited::Upgrade(request, _) => {
-                    upgrade_once(self, request, asked_before, on_pending).await?
+                    let asked = asked_before.then_some(request);
+                    self.upgrade_once(awaited, asked, on_pending).await
                 }
             };
-            if let Some(outcome) = outcome {
+            if let Some(outcome) = outcome? {
                 return Ok(outcome);
             }
             self.background_done().await;
@@ -173,13 +173,14 @@ impl Inner {
     /// to take back, or if its order was written down just now.
     async fn acquire_once(
         &self,
+        awaited: &Awaited,
         request: &Request,
         on_pending: OnPendingCleanup,
     ) -> Result<Option<StepOutcome>> {
         let id = &request.lease;
         let extent = LineExtent::FrontAnd(id);
         let until = end_of(request.wait);
-        let step = Step::on_with_order(until, self, &request.resource, extent).await?;
+        let step = Step::on_with_order(self, until, &request.resource, extent).await?;
         let Some((mut step, written)) = step else {
             return self.acquire_without_row(request).await;
         };
@@ -190,10 +191,9 @@ impl Inner {
             self.adopt_order(order).await?;
             return Ok(None);
         }
-        step.actor = Some(request.asker.actor().clone());
-        let ask = Ask::acquire(request, step.until(request.wait));
         if step.loaded.lease(id).is_some() {
             // An earlier try was granted, and its answer was lost.
+            step.actor = Some(request.asker.actor().clone());
             return match accept(step, id).await? {
                 Look::Granted(lease) => Ok(Some(StepOutcome::Granted(lease))),
                 _ => Ok(Some(StepOutcome::Again)),
@@ -204,30 +204,7 @@ impl Inner {
             step.roll_back().await?;
             return Ok(Some(StepOutcome::Queued(look_timer)));
         }
-        let decision = step.decide(&ask).await?;
-        let turned_away = matches!(decision.outcome, Outcome::Refused(_) | Outcome::Busy);
-        if turned_away
-            && on_pending == OnPendingCleanup::Wait
-            && self.pending_cleanup.has_any(step.loaded.ids())
-        {
-            step.roll_back().await?;
-            return Ok(None);
-        }
-        if let Outcome::Refused(refusal) = decision.outcome {
-            let context = self.context(&request.resource, request.mode);
-            let error = step.state.refused(request, context, refusal);
-            step.roll_back().await?;
-            return Err(error);
-        }
-        let granted = step.write(&decision.changes, NewRequest::Lease(request))?;
-        let look_timer = LookTimer::of(&step, id);
-        step.commit().await?;
-        match (decision.outcome, granted) {
-            (Outcome::Granted, Some(lease)) => Ok(Some(StepOutcome::Granted(Box::new(lease)))),
-            (Outcome::Queued, _) => Ok(Some(StepOutcome::Queued(look_timer))),
-            (Outcome::Busy, _) => Ok(Some(StepOutcome::Busy)),
-            (other, _) => Err(Error::Internal(format!("acquire ended with {other:?}"))),
-        }
+        step.answer(awaited, on_pending).await
     }
 
     /// Acquires what was never locked before. The empty case creates the row of a resource, and no
@@ -244,9 +221,54 @@ impl Inner {
 }
 
 impl Step<'_> {
+    /// Decides on a request, writes what follows from it, and commits. Returns `None` if the request
+    /// would be turned away for something that this process is about to take back.
+    pub(super) async fn answer(
+        mut self,
+        awaited: &Awaited,
+        on_pending: OnPendingCleanup,
+    ) -> Result<Option<StepOutcome>> {
+        let (id, store) = (awaited.lease(), self.store);
+        self.actor = Some(awaited.asker().actor().clone());
+        let ask = Ask::of(awaited, self.until(awaited.wait()));
+        let decision = self.decide(&ask).await?;
+        let turned_away = match decision.outcome {
+            Outcome::Busy => true,
+            Outcome::Refused(_) => matches!(awaited, Awaited::Lease(_)),
+            _ => false,
+        };
+        let mut others = self.loaded.ids().filter(|other| *other != id);
+        if turned_away
+            && on_pending == OnPendingCleanup::Wait
+            && store.pending_cleanup.has_any(&mut others)
+        {
+            drop(others);
+            self.roll_back().await?;
+            return Ok(None);
+        }
+        drop(others);
+        if let Outcome::Refused(refusal) = decision.outcome {
+            let context = store.context(awaited.resource(), awaited.mode());
+            let error = self.state.refused(awaited, context, refusal);
+            self.roll_back().await?;
+            return Err(error);
+        }
+        let granted = self.write(&decision.changes, Some(awaited))?;
+        let upgraded = || self.loaded.lease(id).map(|row| row.lease.clone());
+        let granted = granted.or_else(upgraded);
+        let look_timer = LookTimer::of(&self, id);
+        self.commit().await?;
+        match (decision.outcome, granted) {
+            (Outcome::Granted, Some(lease)) => Ok(Some(StepOutcome::Granted(Box::new(lease)))),
+            (Outcome::Queued, _) => Ok(Some(StepOutcome::Queued(look_timer))),
+            (Outcome::Busy, _) => Ok(Some(StepOutcome::Busy)),
+            (other, _) => Err(Error::Internal(format!("a request ended with {other:?}"))),
+        }
+    }
+
     /// Returns the deadline of the caller on the clock of the database: the time that is left
     /// counts from now.
-    pub(super) fn until(&self, wait: Wait) -> Wait {
+    fn until(&self, wait: Wait) -> Wait {
         match wait {
             Wait::No => Wait::No,
             Wait::Until(until) => {

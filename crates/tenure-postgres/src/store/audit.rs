@@ -29,23 +29,23 @@ const ROWS_MAX: usize = 50_000;
 const IN_FLIGHT: Duration = Duration::from_secs(15);
 
 /// Returns the statement that appends an entry, in the transaction of the change it records.
-pub(super) fn append(line: &NewEntry<'_>, moment: &Moment) -> Statement<'static> {
+pub(super) fn append(entry: &NewEntry, ends: bool, moment: &Moment) -> Statement<'static> {
     const INSERT: &str = "INSERT INTO tenure.audit \
         (at, action, resource, lock_id, token, owner, actor, reason, ends) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-    let (lease, token) = line.lease_columns();
+    let (lease, token) = entry.lease_columns();
     Statement::new(
         INSERT,
         values![
             moment.at(),
-            line.action.as_str(),
-            line.resource.to_string(),
+            entry.action.as_str(),
+            entry.resource.to_string(),
             lease.to_owned(),
             token,
-            line.owner.to_string(),
-            line.actor.to_string(),
-            line.reason.map(str::to_owned),
-            line.ends,
+            entry.owner.to_string(),
+            entry.actor.to_string(),
+            entry.reason.clone(),
+            ends,
         ],
     )
 }

@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::leases::Keyed;
-use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Result};
 
 use super::cleanup::run_to_end;
@@ -99,7 +98,7 @@ fn bind_each(step: &mut Step<'_>, leases: &[LeaseId], ttl: Duration) -> Result<V
         if decision.outcome != Outcome::Done {
             return Err(over());
         }
-        step.write(&decision.changes, NewRequest::None)?;
+        step.write(&decision.changes, None)?;
         let now = step.loaded.lease(lease);
         bound.push(now.map_or(row.lease, |row| row.lease.clone()));
     }

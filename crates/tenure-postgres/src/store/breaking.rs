@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Outcome};
-use tenure_core::request::NewRequest;
 use tenure_core::{Lease, LeaseId, Owner, Result};
 
 use super::inner::Inner;
@@ -57,7 +56,7 @@ impl Inner {
         step.actor = Some(actor.clone());
         let ask = Ask::Break(lease.clone());
         let decision = step.decide(&ask).await?;
-        step.write(&decision.changes, NewRequest::None)?;
+        step.write(&decision.changes, None)?;
         // Leases and offers that had run out are removed all the same.
         let row = step.loaded.lease(lease).cloned();
         let Some(row) = row.filter(|_| decision.outcome == Outcome::Done) else {

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Bound, Change, End, Holder, HolderState, Life, Millis, Waiter};
+use tenure_core::internal::loaded::{grants, mode_action, not_there};
 use tenure_core::leases::grace;
-use tenure_core::loaded::{grants, mode_action, not_there};
-use tenure_core::request::NewRequest;
+use tenure_core::request::Awaited;
 use tenure_core::{Binding, Error, Lease, LeaseId, LeaseState, Mode, Request, Result, Token};
 
 use super::audit;
@@ -29,13 +29,13 @@ impl Step<'_> {
     pub(super) fn write(
         &mut self,
         changes: &[Change],
-        new_request: NewRequest<'_>,
+        awaited: Option<&Awaited>,
     ) -> Result<Option<Lease>> {
         let mut granted = None;
         for change in changes {
             match change {
-                Change::Grant(holder) => match new_request {
-                    NewRequest::Lease(request) if request.lease == holder.lease => {
+                Change::Grant(holder) => match awaited {
+                    Some(Awaited::Lease(request)) if request.lease == holder.lease => {
                         granted = Some(self.grant(request)?);
                     }
                     _ => self.offer(holder)?,
@@ -44,7 +44,7 @@ impl Step<'_> {
                     lease,
                     mode,
                     upgraded,
-                } => self.set_mode(lease, *mode, *upgraded, new_request)?,
+                } => self.set_mode(lease, *mode, *upgraded, awaited)?,
                 // The new binding also makes it held.
                 Change::SetState { lease, .. } if binds(changes, lease) => {}
                 Change::SetState { lease, state } => self.set_state(lease, *state)?,
@@ -53,7 +53,7 @@ impl Step<'_> {
                     let held = self.lease_of(lease)?.clone();
                     self.remove_lease(&held, *end);
                 }
-                Change::Enqueue(waiter) => self.enqueue(waiter, new_request)?,
+                Change::Enqueue(waiter) => self.enqueue(waiter, awaited)?,
                 // The row of a waiter that is granted becomes the lease.
                 Change::Dequeue(lease) if grants(changes, lease) => {}
                 Change::Dequeue(lease) => self.dequeue(lease),
@@ -115,18 +115,8 @@ impl Step<'_> {
         let token = self.token_for(holder.mode)?;
         let values = values![waiter.place, self.moment.at(), signed(token), until];
         self.add(Statement::new(MOVE, values));
-        let line = audit::NewEntry {
-            action: Action::Acquire,
-            resource: self.resource()?,
-            lease: Some(&holder.lease),
-            token: Some(token),
-            owner: &waiter.owner,
-            actor: waiter.actor(),
-            reason: Some("next in line"),
-            ends: false,
-        };
-        let entry = audit::append(&line, &self.moment);
-        self.add(entry);
+        let entry = audit::NewEntry::of_offer(&waiter, self.resource()?, token);
+        self.add(audit::append(&entry, false, &self.moment));
         self.wake(&waiter.process, &holder.lease);
         Ok(())
     }
@@ -136,7 +126,7 @@ impl Step<'_> {
         id: &LeaseId,
         mode: Mode,
         upgraded: bool,
-        new_request: NewRequest<'_>,
+        awaited: Option<&Awaited>,
     ) -> Result<()> {
         const UPDATE: &str = "UPDATE tenure.dal_locks SET mode = $2, upgraded = $3, token = $4, \
             upgraded_by = $5 WHERE lock_id = $1";
@@ -145,13 +135,12 @@ impl Step<'_> {
             token = self.token_for(mode)?;
         }
         // The session that asks now, or that waited for the upgrade.
-        let asks = match new_request {
-            NewRequest::Upgrade(request) if request.lease == *id => {
-                let asker = &request.asker;
-                Some((asker.session.clone(), asker.actor().clone()))
-            }
-            _ => None,
-        };
+        let asks = awaited
+            .filter(|awaited| awaited.lease() == id)
+            .map(|awaited| {
+                let asker = awaited.asker();
+                (asker.session.clone(), asker.actor().clone())
+            });
         let waiter = self.loaded.waiter(id);
         let waiter = waiter.filter(|row| row.waiter.life == Life::Alive);
         let waited = || waiter.map(|row| (row.session.clone(), row.actor().clone()));
@@ -257,24 +246,19 @@ impl Step<'_> {
         }
     }
 
-    fn enqueue(&mut self, waiter: &Waiter, new_request: NewRequest<'_>) -> Result<()> {
+    fn enqueue(&mut self, waiter: &Waiter, awaited: Option<&Awaited>) -> Result<()> {
         const INSERT: &str = "INSERT INTO tenure.waiters (lock_id, resource, want, mode, capacity, session, \
             holder_session, process, owner, since, deadline, ttl_ms, pid, host, command, purpose, metadata, \
             ancestors, lasting, agent) \
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
-        let (want, request, asker, standing) = match new_request {
-            NewRequest::Lease(request) => {
-                ("lease", Some(request), &request.asker, &request.standing)
-            }
-            NewRequest::Upgrade(upgrade) => ("upgrade", None, &upgrade.asker, &upgrade.standing),
-            NewRequest::None => return Err(Error::Internal("nobody to queue".into())),
-        };
+        let awaited = awaited.ok_or_else(|| Error::Internal("nobody to queue".into()))?;
+        let (asker, standing, request) = (awaited.asker(), awaited.standing(), awaited.request());
         let metadata = request.and_then(|request| request.metadata.as_ref());
         let capacity = request.and_then(|request| request.capacity);
         let values = values![
             waiter.lease.to_string(),
             self.resource()?.to_string(),
-            want,
+            awaited.want(),
             waiter.want.mode().as_str(),
             capacity.map(i64::from),
             asker.session.to_string(),

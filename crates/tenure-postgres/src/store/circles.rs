@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::audit::{Action, as_reason};
 use tenure_core::circles::{Circle, Line, WAITERS_MAX, find, find_all};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::request::Awaited;
 use tenure_core::{Error, Resource, Result};
 
@@ -30,19 +29,9 @@ impl Inner {
         let Some(circle) = circle else {
             return Ok(());
         };
-        let (asker, reason) = (awaited.asker(), as_reason(&circle.to_string()));
-        let entry = NewEntry {
-            action: Action::Deadlock,
-            resource: awaited.resource(),
-            lease: None,
-            token: None,
-            owner: &asker.owner,
-            actor: asker.actor(),
-            reason: Some(&reason),
-            ends: false,
-        };
+        let entry = NewEntry::of_circle(awaited, &circle);
         // Not tried again: an entry must not be there twice, and the refusal stands without it.
-        let entry = audit::append(&entry, &moment);
+        let entry = audit::append(&entry, false, &moment);
         drop(self.lend().await?.rows(&entry).await);
         Err(Error::Deadlock {
             context: self.context(awaited.resource(), awaited.mode()),

@@ -87,11 +87,8 @@ impl Inner {
 
     pub(super) async fn unclaim(&self, lease: &LeaseId, claimant: &str) -> Result<()> {
         const DELETE: &str = "DELETE FROM tenure.lease_claims WHERE lock_id = $1 AND claimant = $2";
-        let drop_once = || async {
-            let statement = Statement::new(DELETE, values![lease.as_str(), claimant]);
-            self.lend().await?.rows(&statement).await.map(drop)
-        };
-        self.retrying(drop_once).await
+        let statement = Statement::new(DELETE, values![lease.as_str(), claimant]);
+        self.rows(&statement).await.map(drop)
     }
 
     /// Ends the presence and the claims of a session of this process. It has nothing else in the
@@ -106,11 +103,8 @@ impl Inner {
         };
         // After a failure the claims end when the process is no longer seen.
         self.run_in_background(async move {
-            let forget = || async {
-                let statement = Statement::new(DELETE, values![session.as_str()]);
-                store.lend().await?.rows(&statement).await.map(drop)
-            };
-            drop(store.retrying(forget).await);
+            let statement = Statement::new(DELETE, values![session.as_str()]);
+            drop(store.rows(&statement).await);
         });
     }
 }

@@ -40,7 +40,7 @@ use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll};
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Error, LeaseId, Result, SessionId};
 use tokio::sync::oneshot;
 

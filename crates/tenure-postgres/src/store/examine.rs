@@ -132,7 +132,7 @@ impl Inner {
             std::cmp::Ordering::Equal => Found::good(told),
             std::cmp::Ordering::Less => Found::bad(
                 format!("{told}; this tenure knows {}", schema::VERSION),
-                "run any tenure command as a role that may create tables",
+                "use it once as a role that may create tables",
             ),
             std::cmp::Ordering::Greater => Found::bad(
                 format!("{told}; this tenure only knows {}", schema::VERSION),
@@ -244,7 +244,7 @@ impl Inner {
             told.push_str(&format!(", {number} {kind}"));
         }
         if expired > 0 {
-            told.push_str(" (`tenure recover --dry-run` says which may be recovered)");
+            told.push_str(" (which of them may be recovered, a dry run of recovery says)");
         }
         Ok(Found::good(told))
     }
@@ -303,7 +303,10 @@ mod tests {
         }
         let error = refuse_old(&server("12.22", 12), &address).unwrap_err();
         assert!(error.to_string().contains("12.22"), "{error}");
-        assert!(error.remedy().contains("PostgreSQL 13"), "{error:?}");
+        assert!(
+            error.remedy().to_string().contains("PostgreSQL 13"),
+            "{error:?}"
+        );
     }
 
     #[test]

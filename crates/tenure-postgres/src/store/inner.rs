@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tenure_core::decide::{Millis, Wait};
+use tenure_core::internal::written_order::StoreOrder;
 use tenure_core::leases::{check_heartbeat, check_stale_grace, grace};
-use tenure_core::written_order::StoreOrder;
 use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, RetryPolicy, SessionId};
 use tenure_os::random;
 use tokio::runtime::Handle;
@@ -199,6 +199,12 @@ impl Inner {
         values: Vec<Value<'_>>,
     ) -> Result<Option<Row>> {
         self.lend().await?.row(&Statement::new(text, values)).await
+    }
+
+    /// Runs a statement, again while it fails in passing, and returns its rows.
+    pub(super) async fn rows(&self, statement: &Statement<'_>) -> Result<Vec<Row>> {
+        let run = || async { self.lend().await?.rows(statement).await };
+        self.retrying(run).await
     }
 
     /// Tries again after a passing error, as often as the policy says.

@@ -25,7 +25,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::leases::{KeyState, Keyed, spell_leases};
-use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Result, SessionId, Timestamp};
 use tokio_postgres::Row;
 
@@ -61,7 +60,7 @@ pub(super) fn lock(keyed: &Keyed) -> Statement<'static> {
 /// answer was lost.
 pub(super) fn check_askers(found: &[Row], keyed: &Keyed, leases: &[LeaseId]) -> Result<()> {
     let lost = |by: &str| {
-        Error::contradiction(
+        Error::conflict(
             format!(
                 "key {}: its asker was not seen for 15s, and {by}",
                 keyed.key
@@ -227,20 +226,13 @@ impl Inner {
         const DELETE: &str = "DELETE FROM tenure.keys \
             WHERE owner = $1 AND key = $2 AND session = $3 AND leases IS NOT DISTINCT FROM $4";
         let named = leases.map(spell_leases).transpose()?;
-        let drop_once = || async {
-            let row = values![
-                keyed.owner.as_str(),
-                keyed.key.as_str(),
-                keyed.asker.session.as_str(),
-                named.as_deref(),
-            ];
-            self.lend()
-                .await?
-                .rows(&Statement::new(DELETE, row))
-                .await
-                .map(drop)
-        };
-        self.retrying(drop_once).await
+        let row = values![
+            keyed.owner.as_str(),
+            keyed.key.as_str(),
+            keyed.asker.session.as_str(),
+            named.as_deref(),
+        ];
+        self.rows(&Statement::new(DELETE, row)).await.map(drop)
     }
 }
 
@@ -266,7 +258,7 @@ fn renew_each(step: &mut Step<'_>, leases: &[LeaseId]) -> Result<Option<Vec<Leas
         if let Outcome::Refused(_) = decision.outcome {
             return Ok(None);
         }
-        step.write(&decision.changes, NewRequest::None)?;
+        step.write(&decision.changes, None)?;
         renewed.extend(step.loaded.lease(lease).map(|row| row.lease.clone()));
     }
     Ok(Some(renewed))

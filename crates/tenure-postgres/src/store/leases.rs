@@ -1,7 +1,7 @@
 //! Leases that can outlive the session that took them: one of them, those of a session, their
 //! tokens.
 
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::{Lease, LeaseId, Result, SessionId};
 
 use super::inner::Inner;
@@ -44,11 +44,8 @@ impl Inner {
     pub(super) async fn of_session(&self, session: &SessionId) -> Result<Vec<Lease>> {
         const SELECT: &str =
             leases!("l.session = $1 AND l.lease_expires IS NOT NULL ORDER BY l.resource");
-        let look = || async {
-            let statement = Statement::new(SELECT, values![session.as_str()]);
-            read_leases(&self.lend().await?.rows(&statement).await?)
-        };
-        let rows = self.retrying(look).await?;
+        let statement = Statement::new(SELECT, values![session.as_str()]);
+        let rows = read_leases(&self.rows(&statement).await?)?;
         Ok(rows.into_iter().map(|row| row.lease).collect())
     }
 }

@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::decide::{Life, explain};
-use tenure_core::loaded::LineExtent;
-use tenure_core::page::{WaitingPage, next_name};
+use tenure_core::internal::Cursor;
+use tenure_core::internal::loaded::LineExtent;
+use tenure_core::internal::page::{WaitingPage, next_name};
 use tenure_core::store::Waiting;
-use tenure_core::{Cursor, Error, Lease, LeaseId, Listing, Owner, Query, Resource, Result};
+use tenure_core::{Error, Lease, LeaseId, Listing, Owner, Query, Resource, Result};
 use tokio_postgres::Row;
 
 use super::inner::Inner;

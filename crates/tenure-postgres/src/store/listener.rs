@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{LeaseId, Resource, Result, RetryPolicy};
 use tenure_os::platform::host_name;
 use tenure_os::random;

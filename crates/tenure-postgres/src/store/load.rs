@@ -14,11 +14,11 @@
 //!
 //! # The line
 //!
-//! A decision needs the front of the line (`tenure_core::loaded`), which keeps a hand-over short
+//! A decision needs the front of the line (`tenure_core::internal::loaded`), which keeps a hand-over short
 //! with hundreds of waiters.
 
 use tenure_core::decide::{State, Want};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::{LeaseId, Resource, Result, Token};
 use tokio_postgres::Row;
 
@@ -84,7 +84,7 @@ pub(super) struct ResourceRow {
 }
 
 /// The holders and the line of a resource.
-pub(super) type Loaded = tenure_core::loaded::Loaded<String, String>;
+pub(super) type Loaded = tenure_core::internal::loaded::Loaded<String, String>;
 
 /// Returns the first statements of a step: they lock the row of a resource, read the clock, and
 /// load holders and line.

@@ -98,7 +98,7 @@ pub struct OpenOptions {
     /// Leases of guards always have that.
     pub stale_grace: Option<Duration>,
     /// The order in which the callers of this store take locks. A request is refused while the
-    /// store is used in another one; see [`written_order`](tenure_core::written_order). `None`: it
+    /// store is used in another one; see [`written_order`](tenure_core::internal::written_order). `None`: it
     /// is not compared.
     pub order: Option<Ranking>,
 }

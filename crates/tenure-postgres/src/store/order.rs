@@ -13,7 +13,7 @@
 //! is put in line only while a lease of its resource is there, and so the table of leases stands
 //! for both.
 
-use tenure_core::written_order::{OrderStep, StoreOrder};
+use tenure_core::internal::written_order::{OrderStep, StoreOrder};
 use tenure_core::{Error, Result};
 use tokio_postgres::Row;
 

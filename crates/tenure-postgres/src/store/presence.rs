@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Result, SessionId};
 
 use super::listener::{Listener, Presence};

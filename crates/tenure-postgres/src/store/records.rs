@@ -26,8 +26,7 @@
 
 use std::sync::Mutex;
 
-use tenure_core::audit::NewEntry;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::records::{
     Column, Columns, Record, RecordChange, RecordKey, RecordPage, RecordQuery, WakeAddress,
     WakeUps, Write, parse_body,
@@ -96,12 +95,8 @@ impl Inner {
             Some(Column::Subject(value)) => (SUBJECT, Some(value.as_str())),
         };
         let limit = query.limit() as i64 + 1;
-        let look = || async {
-            let values = values![query.kind(), value, query.after(), limit];
-            let sql = self.lend().await?;
-            sql.rows(&Statement::new(text, values)).await
-        };
-        let rows = self.retrying(look).await?;
+        let values = values![query.kind(), value, query.after(), limit];
+        let rows = self.rows(&Statement::new(text, values)).await?;
         let records = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
         Ok(query.page(records))
     }
@@ -371,7 +366,7 @@ fn decide(
         }
     }
     let notes = decided.notes.iter();
-    writes.extend(notes.map(|note| audit::append(&NewEntry::of_note(note), &moment)));
+    writes.extend(notes.map(|note| audit::append(note, false, &moment)));
     // An address of another store reaches nobody here.
     let wake = decided
         .wake

@@ -12,10 +12,9 @@
 
 use std::collections::HashMap;
 
-use tenure_core::decide::{Ask, Bound, Change, Life};
+use tenure_core::decide::{Ask, Bound, Change, Life, Millis};
+use tenure_core::internal::loaded::{LineExtent, removes};
 use tenure_core::leases::{Finding, Findings, Recovery};
-use tenure_core::loaded::{LineExtent, removes};
-use tenure_core::request::NewRequest;
 use tenure_core::{Owner, Resource, Result};
 
 use super::claims::claimants;
@@ -86,12 +85,12 @@ impl Inner {
         extent: LineExtent<'_>,
         actor: Option<&Owner>,
     ) -> Result<Vec<Change>> {
-        let Some(mut step) = Step::on(self, resource, extent).await? else {
+        let Some(mut step) = Step::on(self, Millis::MAX, resource, extent).await? else {
             return Ok(Vec::new());
         };
         step.actor = actor.cloned();
         let decision = step.decide(&Ask::Look).await?;
-        step.write(&decision.changes, NewRequest::None)?;
+        step.write(&decision.changes, None)?;
         step.commit().await?;
         Ok(decision.changes)
     }
@@ -109,14 +108,10 @@ impl Inner {
             WHERE o.resource > $1 ORDER BY o.resource LIMIT $2";
         let mut after = String::new();
         loop {
-            let select = || async {
-                let statement = Statement::new(SELECT, values![after.as_str(), PAGE as i64]);
-                let rows = self.lend().await?.rows(&statement).await?;
-                rows.iter()
-                    .map(|row| parsed(row, 0))
-                    .collect::<Result<Vec<Resource>>>()
-            };
-            let lines = self.retrying(select).await?;
+            let statement = Statement::new(SELECT, values![after.clone(), PAGE as i64]);
+            let rows = self.rows(&statement).await?;
+            let lines = rows.iter().map(|row| parsed(row, 0));
+            let lines: Vec<Resource> = lines.collect::<Result<_>>()?;
             let Some(last) = lines.last() else {
                 return Ok(());
             };

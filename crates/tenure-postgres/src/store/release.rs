@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::audit::Action;
-use tenure_core::decide::{Ask, OFFER_MS, Outcome, Wait};
-use tenure_core::loaded::LineExtent;
-use tenure_core::request::{Awaited, NewRequest};
+use tenure_core::decide::{Ask, Millis, OFFER_MS, Outcome, Wait};
+use tenure_core::internal::loaded::LineExtent;
+use tenure_core::request::Awaited;
 use tenure_core::{Error, LeaseId, Owner, Result, SessionId};
 use tenure_os::clock::boot_now;
 
@@ -37,19 +37,11 @@ use super::step::Step;
 const RECOVERABLE_WITHIN: Duration = Duration::from_secs(1);
 
 impl Inner {
-    pub(super) async fn release(&self, lease: &LeaseId) -> Result<()> {
-        self.release_as(lease, None).await
-    }
-
-    pub(super) async fn release_by(&self, lease: &LeaseId, actor: &Owner) -> Result<()> {
-        self.release_as(lease, Some(actor.clone())).await
-    }
-
-    async fn release_as(&self, lease: &LeaseId, actor: Option<Owner>) -> Result<()> {
+    pub(super) async fn release(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<()> {
         let work = release_until_answered(
             self.arc()?,
             lease.clone(),
-            actor,
+            actor.cloned(),
             Retry::of(Wait::No, self.retry_policy()),
         );
         run_to_end(self, work, |_| std::future::ready(())).await
@@ -87,7 +79,7 @@ impl Inner {
         step.actor = actor.cloned();
         let release = Ask::Release(lease.clone());
         let decision = step.decide(&release).await?;
-        step.write(&decision.changes, NewRequest::None)?;
+        step.write(&decision.changes, None)?;
         if step.hands_over() {
             step.flush = Flush::Later;
         }
@@ -159,8 +151,9 @@ pub(super) async fn clean_up_request(
 /// Returns true if there is nothing more to take back.
 async fn clean_up_once(store: &Inner, awaited: &Awaited, ticket: &CleanupTicket) -> Result<bool> {
     let id = awaited.lease();
-    let Some(mut step) = Step::on(store, awaited.resource(), LineExtent::FrontAnd(id)).await?
-    else {
+    let extent = LineExtent::FrontAnd(id);
+    let step = Step::on(store, Millis::MAX, awaited.resource(), extent).await?;
+    let Some(mut step) = step else {
         return Ok(true);
     };
     let asked = match awaited {
@@ -172,7 +165,7 @@ async fn clean_up_once(store: &Inner, awaited: &Awaited, ticket: &CleanupTicket)
         return Ok(true);
     };
     let decision = step.decide(&ask).await?;
-    step.write(&decision.changes, NewRequest::None)?;
+    step.write(&decision.changes, None)?;
     step.commit().await?;
     Ok(decision.outcome == Outcome::Done)
 }

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use tenure_core::decide::{Ask, Bound, HolderState, Outcome};
 use tenure_core::leases::grace;
-use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Result};
 
 use super::inner::Inner;
@@ -87,7 +86,7 @@ impl Inner {
             step.roll_back().await?;
             return Err(row.not_renewed(refusal));
         }
-        step.write(&decision.changes, NewRequest::None)?;
+        step.write(&decision.changes, None)?;
         let renewed = step.loaded.lease(lease).cloned().unwrap_or(row);
         let moment = step.moment;
         step.commit().await?;

@@ -19,7 +19,7 @@ const BACKGROUND_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// The tries of one request.
 pub(super) struct Retry {
-    tries: tenure_core::Retry,
+    tries: tenure_core::internal::Retry,
     until: Option<Millis>,
     /// True if it also waits for a connection of the pool, as long as it waits at all.
     waits: bool,
@@ -30,12 +30,12 @@ impl Retry {
     pub(super) fn of(wait: Wait, policy: &RetryPolicy) -> Self {
         match wait {
             Wait::Until(until) => Self {
-                tries: tenure_core::Retry::new(&policy.without_limit()),
+                tries: tenure_core::internal::Retry::new(&policy.without_limit()),
                 until: Some(until),
                 waits: true,
             },
             Wait::No => Self {
-                tries: tenure_core::Retry::new(policy),
+                tries: tenure_core::internal::Retry::new(policy),
                 until: None,
                 waits: false,
             },
@@ -51,7 +51,7 @@ impl Retry {
             ..RetryPolicy::default()
         };
         Self {
-            tries: tenure_core::Retry::new(&policy),
+            tries: tenure_core::internal::Retry::new(&policy),
             until,
             waits: true,
         }

@@ -18,7 +18,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tenure_core::Result;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;

@@ -27,7 +27,7 @@
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Decision, Holder, HolderState, Millis, State, decide};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Resource, Result, Token};
 use tokio_postgres::Row;
 
@@ -63,19 +63,11 @@ pub(super) struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// Begins a step on a resource. Returns `None` if the resource was never locked.
+    /// Begins a step on a resource, for a caller whose time ends at `until`. Returns `None` if the
+    /// resource was never locked.
     pub(super) async fn on(
         store: &'a Inner,
-        resource: &Resource,
-        extent: LineExtent<'_>,
-    ) -> Result<Option<Self>> {
-        Self::on_until(Millis::MAX, store, resource, extent).await
-    }
-
-    /// Does the same for a caller whose time ends at `until`.
-    pub(super) async fn on_until(
         until: Millis,
-        store: &'a Inner,
         resource: &Resource,
         extent: LineExtent<'_>,
     ) -> Result<Option<Self>> {
@@ -88,8 +80,8 @@ impl<'a> Step<'a> {
     /// Does the same, and also returns the order of locks that is written down. Nobody changes it
     /// before the step ends.
     pub(super) async fn on_with_order(
-        until: Millis,
         store: &'a Inner,
+        until: Millis,
         resource: &Resource,
         extent: LineExtent<'_>,
     ) -> Result<Option<(Self, Option<String>)>> {
@@ -264,18 +256,9 @@ impl<'a> Step<'a> {
         reason: Option<&str>,
         ends: bool,
     ) {
-        let line = audit::NewEntry {
-            action,
-            resource: &lease.resource,
-            lease: Some(&lease.lease),
-            token: Some(lease.token),
-            owner: &lease.owner,
-            actor: self.actor.as_ref().unwrap_or(lease.actor()),
-            reason,
-            ends,
-        };
-        let entry = audit::append(&line, &self.moment);
-        self.add(entry);
+        let mut entry = audit::NewEntry::of_lease(action, lease, self.actor.as_ref());
+        entry.reason = reason.map(str::to_owned);
+        self.add(audit::append(&entry, ends, &self.moment));
     }
 
     /// Writes all changes and ends the step.

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use tenure_core::audit::{Action, TAKEN_OVER};
 use tenure_core::decide::{Ask, HolderState, Outcome};
-use tenure_core::request::NewRequest;
 use tenure_core::{Asker, Lease, LeaseId, Result};
 
 use super::inner::Inner;
@@ -58,7 +57,7 @@ impl Inner {
             step.roll_back().await?;
             return Ok(None);
         }
-        step.write(&decision.changes, NewRequest::None)?;
+        step.write(&decision.changes, None)?;
         step.add(Statement::new(
             UPDATE,
             values![

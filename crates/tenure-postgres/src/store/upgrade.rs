@@ -6,9 +6,9 @@
 //! the answer is lost the upgrade is asked for again: a lease that is write by then, for this
 //! session, was upgraded by this very call.
 
-use tenure_core::decide::{Ask, Outcome, Refusal};
-use tenure_core::request::{Awaited, NewRequest};
-use tenure_core::{Error, LeaseId, Mode, Owner, Resource, Result, Token, UpgradeRequest};
+use tenure_core::decide::{Ask, Outcome};
+use tenure_core::request::Awaited;
+use tenure_core::{LeaseId, Mode, Owner, Resource, Result, Token, UpgradeRequest};
 
 use super::acquire::{OnPendingCleanup, StepOutcome};
 use super::inner::Inner;
@@ -28,15 +28,7 @@ impl Inner {
         Ok(lease.map(|lease| lease.token))
     }
 
-    pub(super) async fn downgrade(&self, lease: &LeaseId) -> Result<Mode> {
-        self.downgrade_as(lease, None).await
-    }
-
-    pub(super) async fn downgrade_by(&self, lease: &LeaseId, actor: &Owner) -> Result<Mode> {
-        self.downgrade_as(lease, Some(actor)).await
-    }
-
-    async fn downgrade_as(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<Mode> {
+    pub(super) async fn downgrade(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<Mode> {
         let asked_before = std::sync::atomic::AtomicBool::new(false);
         self.retrying(|| async {
             let again = asked_before.swap(true, std::sync::atomic::Ordering::Relaxed);
@@ -59,16 +51,36 @@ impl Inner {
         let decision = step.decide(&downgrade).await?;
         if let Outcome::Refused(refusal) = decision.outcome {
             let mode = step.loaded.lease(lease).map(|row| row.lease.mode);
-            let error = refused(&step, lease, Mode::Upgradeable, refusal);
+            let context = self.context(step.resource()?, Mode::Upgradeable);
+            let error = refusal.of_mode(lease, context);
             step.roll_back().await?;
             return match mode {
                 Some(Mode::Upgradeable) if asked_before => Ok(Mode::Upgradeable),
                 _ => Err(error),
             };
         }
-        step.write(&decision.changes, NewRequest::None)?;
+        step.write(&decision.changes, None)?;
         step.commit().await?;
         Ok(Mode::Upgradeable)
+    }
+
+    /// Upgrades, if the request is not one that was asked before and did something already. Returns
+    /// `None` if it would be turned away for something that this process is about to take back.
+    pub(super) async fn upgrade_once(
+        &self,
+        awaited: &Awaited,
+        asked_before: Option<&UpgradeRequest>,
+        on_pending: OnPendingCleanup,
+    ) -> Result<Option<StepOutcome>> {
+        let lease = awaited.lease();
+        let Some(step) = Step::of_lease(self, lease).await? else {
+            return Err(self.gone(lease).await);
+        };
+        if let Some(found) = asked_before.and_then(|request| found(&step, request)) {
+            step.roll_back().await?;
+            return Ok(Some(found));
+        }
+        step.answer(awaited, on_pending).await
     }
 
     /// Returns the resource of a lease.
@@ -84,54 +96,6 @@ impl Inner {
     }
 }
 
-/// Returns `None` if the request would be turned away for something that this process is about to
-/// take back.
-pub(super) async fn upgrade_once(
-    store: &Inner,
-    request: &UpgradeRequest,
-    asked_before: bool,
-    on_pending: OnPendingCleanup,
-) -> Result<Option<StepOutcome>> {
-    let lease = &request.lease;
-    let Some(mut step) = Step::of_lease(store, lease).await? else {
-        return Err(store.gone(lease).await);
-    };
-    if let Some(found) = asked_before.then(|| found(&step, request)).flatten() {
-        step.roll_back().await?;
-        return Ok(Some(found));
-    }
-    step.actor = Some(request.asker.actor().clone());
-    let ask = Ask::Upgrade {
-        lease: lease.clone(),
-        wait: step.until(request.wait),
-    };
-    let decision = step.decide(&ask).await?;
-    let busy = decision.outcome == Outcome::Busy && on_pending == OnPendingCleanup::Wait;
-    if busy
-        && store
-            .pending_cleanup
-            .has_any(step.loaded.ids().filter(|id| *id != lease))
-    {
-        step.roll_back().await?;
-        return Ok(None);
-    }
-    if let Outcome::Refused(refusal) = decision.outcome {
-        let error = refused(&step, lease, Mode::Write, refusal);
-        step.roll_back().await?;
-        return Err(error);
-    }
-    step.write(&decision.changes, NewRequest::Upgrade(request))?;
-    let upgraded = step.loaded.lease(lease).map(|row| row.lease.clone());
-    let look_timer = LookTimer::of(&step, lease);
-    step.commit().await?;
-    match (decision.outcome, upgraded) {
-        (Outcome::Granted, Some(lease)) => Ok(Some(StepOutcome::Granted(Box::new(lease)))),
-        (Outcome::Queued, _) => Ok(Some(StepOutcome::Queued(look_timer))),
-        (Outcome::Busy, _) => Ok(Some(StepOutcome::Busy)),
-        (other, _) => Err(Error::Internal(format!("upgrade ended with {other:?}"))),
-    }
-}
-
 /// Returns the outcome of an earlier try whose answer was lost, if it did anything.
 fn found(step: &Step<'_>, request: &UpgradeRequest) -> Option<StepOutcome> {
     let (lease, session) = (&request.lease, &request.asker.session);
@@ -144,11 +108,4 @@ fn found(step: &Step<'_>, request: &UpgradeRequest) -> Option<StepOutcome> {
     }
     let waiter = step.loaded.waiter(lease)?;
     (waiter.session == *session).then(|| StepOutcome::Queued(LookTimer::of(step, lease)))
-}
-
-fn refused(step: &Step<'_>, lease: &LeaseId, mode: Mode, refusal: Refusal) -> Error {
-    match step.resource() {
-        Ok(resource) => refusal.of_mode(lease, step.store.context(resource, mode)),
-        Err(error) => error,
-    }
 }

@@ -37,9 +37,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tenure_core::decide::{Ask, Outcome, Refusal, Wait};
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::leases::grace;
-use tenure_core::loaded::LineExtent;
-use tenure_core::request::{Awaited, NewRequest};
+use tenure_core::request::Awaited;
 use tenure_core::{Error, Lease, LeaseId, Mode, Result};
 use tenure_os::random;
 use tokio::time::{sleep, timeout};
@@ -364,7 +364,7 @@ async fn take_up(store: Arc<Inner>, awaited: Arc<Awaited>) -> Result<Option<Leas
 async fn look(store: Arc<Inner>, awaited: Arc<Awaited>) -> Result<Look> {
     let id = awaited.lease();
     let extent = LineExtent::FrontAnd(id);
-    let step = Step::on_until(end_of(awaited.wait()), &store, awaited.resource(), extent).await?;
+    let step = Step::on(&store, end_of(awaited.wait()), awaited.resource(), extent).await?;
     let Some(mut step) = step else {
         return Ok(Look::Gone);
     };
@@ -397,7 +397,7 @@ async fn look(store: Arc<Inner>, awaited: Arc<Awaited>) -> Result<Look> {
         step.roll_back().await?;
         return Ok(Look::Waits(look_timer));
     }
-    step.write(&decision.changes, NewRequest::None)?;
+    step.write(&decision.changes, None)?;
     step.commit().await?;
     Ok(Look::Moved)
 }
@@ -407,7 +407,7 @@ pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Look> {
     let ttl = step.loaded.lease(id).map(LeaseRow::ttl).unwrap_or_default();
     let ask = Ask::bind(id, ttl, grace(ttl, None));
     let decision = step.decide(&ask).await?;
-    step.write(&decision.changes, NewRequest::None)?;
+    step.write(&decision.changes, None)?;
     let row = step.loaded.lease(id).cloned();
     let store = step.store;
     if decision.outcome == Outcome::Refused(Refusal::Revoked) {
@@ -415,7 +415,7 @@ pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Look> {
         // once: this process may be gone before a drop could end it.
         let lease = id.clone();
         let ended = step.decide(&Ask::Release(lease)).await?;
-        step.write(&ended.changes, NewRequest::None)?;
+        step.write(&ended.changes, None)?;
     }
     step.commit().await?;
     match (decision.outcome, row) {

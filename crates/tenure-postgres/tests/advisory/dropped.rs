@@ -9,16 +9,16 @@ use tenure_postgres::advisory::Settings;
 
 use crate::scene::{AGENT, Scene, WAIT_MAX, until};
 
-/// When exactly a future is dropped.
+/// The moment at which a future is dropped.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
-    /// As soon as it waits.
+    /// As soon as the future waits.
     Waiting,
-    /// When what it waited for has come, before it can look.
+    /// When the event it waited for has come, before the future can look.
     Ready,
 }
 
-/// Drops a future in its n-th wait; its result if it has fewer.
+/// Drops a future in its n-th wait. Returns its result if it has fewer waits.
 async fn drop_in_wait<T>(n: usize, moment: Moment, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     let mut waits = 0;
@@ -50,8 +50,8 @@ async fn an_acquire_dropped_at_every_await_point_leaves_nothing() {
         for shared in [false, true] {
             let mut n = 1;
             loop {
-                // A new service each time, whose first connection is in use, so that every wait of
-                // a connection that is opened is met.
+                // Each turn takes a new service whose first connection is in use, so that it meets
+                // every wait of opening a connection.
                 let scene = small().await;
                 let other = scene.locks.lock(AGENT, 2, WAIT_MAX).await.unwrap();
                 let done = match shared {
@@ -122,8 +122,8 @@ async fn a_wait_dropped_in_the_instant_of_the_grant_gives_the_lock_on() {
         let waiting = tokio::spawn(async move { locks.lock(AGENT, 1, WAIT_MAX).await });
         until("it waits", || scene.entries(false) == 1).await;
         let releasing = tokio::spawn(holder.release());
-        // The drop comes now before the release has reached the server, and now after the grant has
-        // come back.
+        // The drop comes in some rounds before the release has reached the server, and in some
+        // after the grant has come back.
         let moment = Instant::now() + Duration::from_micros(25) * round;
         while Instant::now() < moment {
             std::hint::spin_loop();

@@ -1,7 +1,7 @@
-//! Whatever loses draws of the counter, the next token is higher than any before.
+//! Every loss of draws of the counter leaves the next token higher than any before.
 //!
-//! A loss is played by setting the counter back: the server may lose its last draws, and cannot be
-//! made to.
+//! The tests play a loss by setting the counter back: the server may lose its last draws, but
+//! cannot be made to.
 
 use std::process::Command;
 
@@ -47,8 +47,8 @@ async fn tokens_begin_at_the_clock() {
     assert!(before < token && token <= after, "{before} {token} {after}");
 }
 
-/// One backend killed is a crash of the server, which goes through recovery and keeps its start
-/// time.
+/// A killed backend counts as a crash of the server, which goes through recovery and keeps its
+/// start time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_backend_puts_tokens_ahead() {
     let cluster = Cluster::with(&postgres::Settings::default());
@@ -85,13 +85,13 @@ async fn a_crash_and_a_restart_put_tokens_ahead() {
     }
 }
 
-/// The clock may have been set back, too: a million numbers are skipped whatever it says.
+/// The clock may have been set back, too: a million numbers are skipped, whatever the clock says.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_do_not_go_back_with_the_clock() {
     let mut cluster = Cluster::with(&postgres::Settings::default());
     let database = cluster.database();
     draw(&service(&database).await).await;
-    // As if the clock had been an hour ahead when they were drawn.
+    // Plays that the clock was an hour ahead when the tokens were drawn.
     database.psql(
         "SELECT setval('tenure.advisory_tokens', last_value + 3600000000) FROM tenure.advisory_tokens",
     );
@@ -130,7 +130,7 @@ async fn a_schema_made_anew_begins_ahead() {
     assert!(draw(&service(&database).await).await > last);
 }
 
-/// The counter alone, beside a row that is still good otherwise.
+/// Only the counter is new; the row beside it is still good otherwise.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_counter_made_anew_begins_ahead() {
     let database = Cluster::shared().database();
@@ -149,7 +149,7 @@ async fn a_restore_of_an_old_backup_under_a_running_service_puts_tokens_ahead() 
     for _ in 0..20 {
         draw(&locks).await;
     }
-    // Several connections that know the old counter.
+    // Several connections know the old counter now.
     let mut guards = Vec::new();
     for id in 2..6 {
         guards.push(locks.lock(AGENT, id, WAIT_MAX).await.unwrap());
@@ -159,7 +159,7 @@ async fn a_restore_of_an_old_backup_under_a_running_service_puts_tokens_ahead() 
     }
     let last = draw(&locks).await;
     database.psql(&backup);
-    // The first to ask is one that never drew more than the backup knows.
+    // The first service to ask never drew more than the backup knows.
     let first = draw(&quiet).await;
     assert!(first > last, "{first} after {last}");
     let restored = draw(&locks).await;
@@ -203,13 +203,13 @@ async fn a_counter_set_back_under_a_running_service_is_put_ahead() {
     assert_eq!(foreign.get(), next.get() + 1, "the counter itself is ahead");
 }
 
-/// Many that find the counter in doubt at once: it is put ahead once, and all draw from it.
+/// Many services find the counter in doubt at once: it is put ahead once, and all draw from it.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_that_open_at_once_put_tokens_ahead_once() {
     let database = Cluster::shared().database();
     let last = draw(&service(&database).await).await;
     database.psql(&format!("DELETE FROM tenure.advisory_epoch; {SET_BACK}"));
-    // All of them have looked before any of them can write.
+    // All services have looked before any of them can write.
     let mut barrier = database.session();
     barrier.run("BEGIN; LOCK TABLE tenure.advisory_epoch IN SHARE MODE");
     let opening: Vec<_> = (0..8)

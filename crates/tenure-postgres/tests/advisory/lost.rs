@@ -9,7 +9,7 @@ use tenure_testkit::postgres::{Cluster, Database, Proxy, Stop};
 
 use crate::scene::{AGENT, SHORT, Scene, WAIT_MAX, timed, until};
 
-/// A process at the server that is stopped, until dropped.
+/// A process of the server that is stopped until this is dropped.
 struct Stopped(i32);
 
 impl Stopped {
@@ -73,14 +73,14 @@ async fn a_silent_server_makes_it_unknown_at_1_s_and_lost_at_3_s() {
     let lost = guard.lost().await;
     let gone = silent.elapsed();
     assert_eq!(lost.class(), Class::Lost);
-    // The last good question was sent up to half a second before, and never after.
+    // The last good question was sent at most half a second before the silence began.
     assert!(unknown > Duration::from_millis(400), "{unknown:?}");
     assert!(unknown < Duration::from_millis(1500), "{unknown:?}");
     assert!(gone > Duration::from_millis(2400), "{gone:?}");
     assert!(gone < Duration::from_millis(3500), "{gone:?}");
     drop(stopped);
     assert_eq!(guard.state(), GuardState::Lost, "lost is final");
-    // Its socket is closed: the server frees the lock although the guard is still there.
+    // The guard has closed its socket, so the server frees the lock while the guard still exists.
     scene.until_free(AGENT, 1).await;
     drop(guard);
     scene.until_whole(25).await;
@@ -127,7 +127,7 @@ async fn a_restarted_server_loses_locks_and_serves_again() {
     again.release().await.unwrap();
 }
 
-/// The service by a network that can be stopped and cut.
+/// Opens a service through a network that can be stopped and cut.
 async fn by_proxy() -> (AdvisoryLocks, Proxy, Database) {
     let database = Cluster::shared().database();
     let proxy = Proxy::before(&database);
@@ -207,14 +207,14 @@ async fn a_release_without_an_answer_says_so() {
     proxy.resume();
 }
 
-/// The process stands still while an answer lies unread: it tells of the moment it was asked for,
-/// not of now.
+/// The process stands still while an answer lies unread: the answer proves the moment of its
+/// question, not the moment of its reading.
 #[tokio::test]
 async fn trust_is_counted_from_the_question_and_not_from_the_answer() {
     let (locks, proxy, _database) = by_proxy().await;
     let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     proxy.pause_answers();
-    // The first probe is sent after half a second.
+    // The guard sends its first probe after half a second.
     tokio::time::sleep(Duration::from_millis(600)).await;
     let stand_still = |ms| std::thread::sleep(Duration::from_millis(ms));
     proxy.resume();

@@ -1,5 +1,4 @@
-//! The advisory lock service on a real PostgreSQL: a test for each scenario, and for each way to
-//! lose.
+//! The advisory lock service on a real PostgreSQL: a test for each scenario and each kind of loss.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

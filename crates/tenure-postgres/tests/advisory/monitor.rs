@@ -1,4 +1,4 @@
-//! Who holds, and who waits.
+//! The list of who holds and who waits.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use tenure_testkit::postgres::Cluster;
 
 use crate::scene::{AGENT, SHORT, Scene, WAIT_MAX, until};
 
-/// What two clocks on one machine may differ by.
+/// The difference that two clocks on one machine may show.
 const CLOCKS: Duration = Duration::from_millis(20);
 
-/// The names of the connections of the service.
+/// Selects the names of the service's connections.
 const NAMES: &str = "SELECT DISTINCT application_name FROM pg_stat_activity
                      WHERE datname = current_database() AND application_name LIKE 'tenure%'";
 
@@ -112,7 +112,7 @@ async fn a_timeout_names_the_holders_and_where_to_look() {
         "{said}"
     );
     assert!(
-        error.remedy().contains("tenure advisory ls"),
+        error.remedy().to_string().contains("advisory.ls"),
         "{}",
         error.remedy()
     );
@@ -134,11 +134,11 @@ async fn a_timeout_names_the_holders_and_where_to_look() {
 #[tokio::test(flavor = "multi_thread")]
 async fn how_long_a_foreign_program_holds_is_not_known() {
     let scene = Scene::new().await;
-    // Ours held it before, which is no business of whoever holds it now.
+    // A guard of ours held it before, which says nothing about the present holder.
     let guard = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     guard.release().await.unwrap();
     let mut psql = scene.database.session();
-    // Nor does it help to ask in our words.
+    // A statement that copies the words of ours does not change that.
     psql.run("SELECT /* tenure grants */ pg_advisory_lock(1, 1), pg_advisory_lock(-5)");
     let listed = scene.locks.list().await.unwrap();
     assert_eq!(listed.total, 2);

@@ -4,7 +4,7 @@ use tenure_core::Error;
 
 use crate::scene::{AGENT, SHORT, Scene, WAIT_MAX, until};
 
-/// Nobody can draw while this is open: the advisory lock is granted, and the draw waits.
+/// While this transaction is open no draw gets through: the lock is granted, and the draw waits.
 const HOLD_THE_COUNTER: &str = "BEGIN; ALTER SEQUENCE tenure.advisory_tokens INCREMENT 1";
 
 #[tokio::test(flavor = "multi_thread")]

@@ -111,7 +111,7 @@ async fn kept_connections_that_ended_are_replaced_unnoticed() {
     scene.until_whole(25).await;
 }
 
-/// On one thread, so that nobody hears of their end before they are asked.
+/// The test runs on one thread, so that the service learns of the ends only when it asks.
 #[tokio::test]
 async fn kept_connections_that_ended_unheard_are_replaced_unnoticed() {
     let scene = Scene::new().await;

@@ -20,7 +20,7 @@ async fn a_pooler_that_shares_sessions_is_refused_with_the_reason() {
             let error = opened.err().expect("it was not refused");
             assert_eq!(error.class(), Class::Configuration, "{mode:?}: {error:?}");
             assert!(error.to_string().contains("pooler"), "{mode:?}: {error}");
-            assert!(error.remedy().contains("pool_mode = session"));
+            assert!(error.remedy().to_string().contains("pool_mode = session"));
         }
     }
 }
@@ -56,10 +56,13 @@ async fn a_pooler_that_does_not_clean_sessions_is_refused_with_the_reason() {
     let error = opened.err().expect("it was not refused");
     assert_eq!(error.class(), Class::Configuration, "{error:?}");
     assert!(error.to_string().contains("does not clean"), "{error}");
-    assert!(error.remedy().contains("server_reset_query"), "{error:?}");
+    assert!(
+        error.remedy().to_string().contains("server_reset_query"),
+        "{error:?}"
+    );
 }
 
-/// What keeps sessions apart, and still passes no notification on, is found by the NOTIFY alone.
+/// A proxy that keeps sessions apart but passes no notifications on is found by the NOTIFY alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_way_that_swallows_notifications_is_refused_with_the_reason() {
     let database = Cluster::shared().database();
@@ -86,7 +89,8 @@ async fn a_way_that_swallows_notifications_is_refused_with_the_reason() {
     );
 }
 
-/// A message of the server is a letter, its length with the length itself, and the rest.
+/// Passes on all messages of the server but notifications. A message is a letter, its length
+/// including the length field, and the rest.
 fn pass_on_all_but_notifications(
     mut server: TcpStream,
     mut client: TcpStream,

@@ -1,4 +1,4 @@
-//! The scenarios of the seed on the lock service, by its names.
+//! The scenarios of the seed, run on the lock service and named as in the seed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -90,7 +90,8 @@ async fn a_panic_inside_releases_and_goes_on_to_the_caller() {
         scene.until_whole(25).await;
         scene.locks.pool_state().kept == 1
     };
-    // A connection that is slow to say that it is clean is closed: the best of three is kept.
+    // A connection that is slow to say that it is clean is closed, so one of three tries has to
+    // keep its connection.
     assert!(panics().await || panics().await || panics().await);
 }
 
@@ -148,7 +149,7 @@ async fn a_waiter_is_granted_when_the_holder_releases() {
         (guard.state(), guard)
     });
     until("it waits", || scene.entries(false) == 1).await;
-    // For longer than an answer is trusted: what it begins with is proved anew.
+    // The waiter waits longer than an answer is trusted, so its grant must be proved anew.
     tokio::time::sleep(Duration::from_millis(1200)).await;
     holder.release().await.unwrap();
     let (state, guard) = waiter.await.unwrap();

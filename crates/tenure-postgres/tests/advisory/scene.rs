@@ -1,4 +1,4 @@
-//! A database of one's own, the service on it, and waits with a limit.
+//! A database for one test, the service on it, and waits with a limit.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tenure_testkit::postgres::{Cluster, Database};
 pub const AGENT: Namespace = Namespace::AGENT;
 /// Longer than anything takes that works.
 pub const WAIT_MAX: Duration = Duration::from_secs(15);
-/// Long enough to be measured, short enough to be waited for.
+/// Long enough to measure, short enough to wait for.
 pub const SHORT: Duration = Duration::from_millis(300);
 
 pub struct Scene {
@@ -29,7 +29,7 @@ impl Scene {
         Scene { locks, database }
     }
 
-    /// Whether a foreign program can take the lock.
+    /// Tells whether a foreign program can take the lock.
     pub fn is_free(&self, namespace: Namespace, id: i32) -> bool {
         let sql = format!("SELECT pg_try_advisory_lock({namespace}, {id})");
         self.database.psql(&sql).trim() == "t"
@@ -39,7 +39,7 @@ impl Scene {
         until("the lock is free", || self.is_free(namespace, id)).await;
     }
 
-    /// How many hold or wait for advisory locks in this database.
+    /// Counts the holders of advisory locks in this database, or the waiters.
     pub fn entries(&self, granted: bool) -> usize {
         let sql = format!(
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted = {granted} AND database =
@@ -48,7 +48,7 @@ impl Scene {
         self.database.psql(&sql).trim().parse().unwrap()
     }
 
-    /// How many sessions of the service there are at the server.
+    /// Counts the sessions of the service at the server.
     pub fn sessions(&self) -> usize {
         let sql = "SELECT count(*) FROM pg_stat_activity
                    WHERE datname = current_database() AND application_name LIKE 'tenure advisory%'";
@@ -65,7 +65,7 @@ impl Scene {
     }
 }
 
-/// Waits until something is so; fails after a while.
+/// Waits until a condition holds; fails after a while.
 pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let deadline = Instant::now() + WAIT_MAX;
     while !so() {
@@ -74,7 +74,7 @@ pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// The result, and how long it took.
+/// Returns the result, and the time it took.
 pub async fn timed<T>(future: impl Future<Output = T>) -> (T, Duration) {
     let started = Instant::now();
     let result = future.await;

@@ -1,7 +1,7 @@
-//! Another session answers: whatever was held in the one that was asked is lost.
+//! Another session answers: every lock that was held in the session asked is lost.
 //!
-//! No pooler that passes the proof at the start does this, so it is played: the way to the server
-//! changes the number of the session in every answer, from one moment on.
+//! No pooler that passes the proof at the start does this, so a proxy plays it: from one moment on
+//! it changes the number of the session in every answer.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use tenure_testkit::postgres::{Cluster, Database};
 
 use crate::scene::{AGENT, WAIT_MAX, until};
 
-/// A service on such a way.
+/// A service behind such a proxy.
 struct Swapped {
     locks: AdvisoryLocks,
     database: Database,
@@ -62,7 +62,7 @@ impl Swapped {
         self.swap.store(true, Ordering::SeqCst);
     }
 
-    /// Nobody holds the lock, and no connection in doubt was kept.
+    /// Asserts that the lock is free, and that no connection in doubt was kept.
     async fn assert_clean(&self) {
         let free = || self.database.psql("SELECT pg_try_advisory_lock(1, 1)") == "t";
         until("the lock is free", free).await;
@@ -72,8 +72,9 @@ impl Swapped {
     }
 }
 
-/// A message of the server is a letter, its length with the length itself, and the rest. `K` tells
-/// the number of the session, `D` is a row.
+/// Passes on the messages of the server, with another number of the session once `swap` is set. A
+/// message is a letter, its length including the length field, and the rest; `K` tells the number
+/// of the session, `D` is a row.
 fn pass_on(
     mut server: &TcpStream,
     mut client: &TcpStream,

@@ -8,8 +8,8 @@ use tenure_testkit::postgres::{Cluster, Database};
 
 use crate::scene::{AGENT, WAIT_MAX, until};
 
-/// Runs a program at the server. It is given nothing to read: one that ends without reading would
-/// be an error.
+/// Runs a program at the server. The program gets no input: one that ended without reading its
+/// input would be an error.
 const RUN: &str = "COPY (SELECT 1 WHERE false) TO PROGRAM";
 
 /// Gives the server a certificate that it signed itself, made out to `localhost`.
@@ -56,7 +56,7 @@ async fn tls_is_as_the_url_asks_for() {
         let used = encrypted(&database, &url(&format!("sslmode={mode}"))).await;
         assert_eq!(used, mode != "disable", "{mode}");
     }
-    // A server that lets nobody in without it says so by its rules alone.
+    // A server that demands TLS tells it only by refusing connections without it.
     let rules = Path::new(&data).join("pg_hba.conf");
     let only = format!(
         "{RUN} 'printf \"local all all trust\\nhostssl all all all trust\\n\" > {}'; \
@@ -77,8 +77,11 @@ async fn tls_is_as_the_url_asks_for() {
     };
     assert_eq!(refused.class(), Class::Configuration, "{refused:?}");
     assert!(refused.to_string().contains("without TLS"), "{refused}");
-    assert!(refused.remedy().contains("sslmode=require"), "{refused:?}");
-    // The certificate is for localhost, and the address is a number.
+    assert!(
+        refused.remedy().to_string().contains("sslmode=require"),
+        "{refused:?}"
+    );
+    // The certificate names localhost, and the address is a number.
     let by_name = |options: &str| url(options).replace("127.0.0.1", "localhost");
     assert!(by_name("").contains("localhost"));
     assert!(encrypted(&database, &url(&format!("sslmode=verify-ca&{root}"))).await);
@@ -105,7 +108,7 @@ async fn tls_is_as_the_url_asks_for() {
     }
 }
 
-/// No socket is used then, and what goes over the network is not in the clear.
+/// The address leads over the network, not to a socket, so nothing may be sent in the clear.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_socket_with_a_hostaddr_is_not_taken_for_a_local_one() {
     let database = Cluster::shared().database();
@@ -121,7 +124,7 @@ async fn a_socket_with_a_hostaddr_is_not_taken_for_a_local_one() {
     }
 }
 
-/// Whether the connection a lock is held on is encrypted.
+/// Tells whether the connection that holds a lock is encrypted.
 async fn encrypted(database: &Database, url: &str) -> bool {
     let locks = AdvisoryLocks::open(url, Settings::default()).await.unwrap();
     let guard = locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();

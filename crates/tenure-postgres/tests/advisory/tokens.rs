@@ -55,7 +55,7 @@ async fn a_shared_grant_is_not_below_the_last_exclusive_one_and_below_the_next()
     let scene = Scene::new().await;
     let holder = scene.locks.lock(AGENT, 1, WAIT_MAX).await.unwrap();
     let token = holder.token();
-    // A reader that began to wait before the token was drawn for the next holder.
+    // The reader began to wait before the token was drawn for the next holder.
     let locks = scene.locks.clone();
     let reader = tokio::spawn(async move { locks.lock_shared(AGENT, 1, WAIT_MAX).await });
     crate::scene::until("it waits", || scene.entries(false) == 1).await;
@@ -71,7 +71,7 @@ async fn a_shared_grant_is_not_below_the_last_exclusive_one_and_below_the_next()
     assert!(draw(&scene, 1).await > last);
 }
 
-/// A statement that writes a row takes a number of a transaction; a draw does so once in 32.
+/// A statement that writes a row uses up a transaction number, which a draw does only once in 32.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_writes_no_row() {
     let cluster = Cluster::with(&postgres::Settings::default());

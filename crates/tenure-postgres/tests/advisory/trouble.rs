@@ -42,7 +42,7 @@ async fn a_role_without_rights_is_told_which_it_needs() {
             Ok(locks) => locks.lock(AGENT, 1, SHORT).await.unwrap_err(),
         };
         assert_eq!(error.class(), Class::Configuration, "{error:?}");
-        assert!(error.remedy().contains("GRANT"), "{error:?}");
+        assert!(error.remedy().to_string().contains("GRANT"), "{error:?}");
     }
     scene.database.psql(&format!(
         "GRANT USAGE ON SCHEMA tenure TO {role};
@@ -82,7 +82,7 @@ async fn a_full_server_is_waited_for_until_the_deadline() {
         match locks.lock(AGENT, 1 + others.len() as i32, SHORT).await {
             Ok(guard) => others.push(guard),
             Err(error) if error.to_string().contains("too many clients") => break,
-            // A busy machine may need longer than that for a connection.
+            // A busy machine may need longer than `SHORT` for a connection.
             Err(_) => assert!(Instant::now() < deadline, "the server is never full"),
         }
     }

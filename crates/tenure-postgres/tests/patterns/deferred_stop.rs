@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenure_postgres::advisory::DEFAULT_WAIT;
-use tenure_postgres::patterns::{deferred, serialise};
+use tenure_postgres::patterns::serialise;
 use tokio::sync::Notify;
 
 use crate::scene::{AGENT, Scene, Trouble, until};
@@ -13,31 +13,27 @@ const COMMANDS: &str =
                         INSERT INTO commands VALUES (1, 'PROCESSING')";
 const COMPLETE: &str = "UPDATE commands SET state = 'COMPLETE', by = $1 WHERE agent = 1";
 
-/// Completes the command after the wait, unless it is complete by then; whether it did.
+/// Completes the command after the wait, unless it is complete by then. Returns whether it did.
 async fn deferred_stop(scene: &Scene, wait: impl Future<Output = ()>) -> bool {
     let application = &scene.application().await;
     let locks = scene.locks.of(AGENT);
-    let stopped = deferred(
-        wait,
-        &locks,
-        1,
-        || async move {
-            let row = application
-                .query_one("SELECT state FROM commands WHERE agent = 1", &[])
-                .await?;
-            let state: String = row.get(0);
-            Ok::<_, Trouble>((state != "COMPLETE").then_some(state))
-        },
-        |state| async move {
-            assert_eq!(state, "PROCESSING");
-            application.execute(COMPLETE, &[&"deferred stop"]).await?;
-            Ok(())
-        },
-    );
-    stopped.await.unwrap().is_some()
+    wait.await;
+    let stopped = serialise(&locks, 1, |_| async move {
+        let row = application
+            .query_one("SELECT state FROM commands WHERE agent = 1", &[])
+            .await?;
+        let state: String = row.get(0);
+        if state == "COMPLETE" {
+            return Ok::<_, Trouble>(false);
+        }
+        assert_eq!(state, "PROCESSING");
+        application.execute(COMPLETE, &[&"deferred stop"]).await?;
+        Ok(true)
+    });
+    stopped.await.unwrap()
 }
 
-/// The end of the session completes the command, unless it is complete; whether it did.
+/// Completes an incomplete command as the end of the session does. Returns whether it did.
 async fn session_end(scene: &Scene) -> bool {
     let application = scene.application().await;
     let locks = scene.locks.of(AGENT);
@@ -61,7 +57,7 @@ async fn a_deferred_stop_after_session_end_finds_the_command_complete_and_skips(
         let (scene, wake) = (Arc::clone(&scene), Arc::clone(&wake));
         tokio::spawn(async move { deferred_stop(&scene, wake.notified()).await })
     };
-    // While it waits it holds nothing: the end of the session goes ahead.
+    // The waiting stop holds nothing, so the end of the session goes ahead.
     assert!(session_end(&scene).await);
     assert!(!stop.is_finished());
     wake.notify_one();
@@ -79,7 +75,7 @@ async fn a_deferred_stop_before_session_end_completes_and_session_end_finds_it_c
     assert_eq!(by, "deferred stop");
 }
 
-/// What is committed while the deferred stop waits for the lock counts, too.
+/// The deferred stop also sees what is committed while it waits for the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deferred_stop_that_waits_for_the_lock_reads_what_its_holder_wrote() {
     let scene = Arc::new(Scene::new(COMMANDS).await);

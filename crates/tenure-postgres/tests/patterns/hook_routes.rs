@@ -10,7 +10,7 @@ use crate::scene::{AGENT, Scene, Trouble, WAIT_MAX, until};
 const AGENTS: &str = "CREATE TABLE agents (id int PRIMARY KEY, events int NOT NULL DEFAULT 0);
                       INSERT INTO agents VALUES (1), (2)";
 
-/// A hook: reads the agent, waits until it may go on, and writes back what it read and one more, in
+/// A hook: it reads the agent, waits until it may go on, and writes the value it read plus one, in
 /// two commits.
 async fn hook(scene: &Scene, agent: i32, go_on: Option<Arc<Notify>>) -> Result<i32, Trouble> {
     let application = scene.application().await;
@@ -60,7 +60,7 @@ async fn two_concurrent_hooks_of_one_agent_serialise_and_the_second_sees_fresh_s
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_of_different_agents_run_in_parallel() {
     let scene = Scene::new(AGENTS).await;
-    // Neither ends before the other has come.
+    // Neither request ends before the other has come.
     let both = Barrier::new(2);
     let work = async |agent| {
         let both = &both;

@@ -1,8 +1,8 @@
-//! The skill injector: it reads the agent anew before it looks whether it was injected.
+//! The skill injector: it reads the agent anew before it looks whether the skill was injected.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tenure_postgres::patterns::{refreshed, serialise};
+use tenure_postgres::patterns::serialise;
 
 use crate::scene::{AGENT, Scene, Trouble};
 
@@ -15,24 +15,20 @@ async fn an_injector_with_a_stale_record_refreshes_it_and_skips() {
     let application = &scene.application().await;
     let injected = &AtomicU32::new(0);
     let inject = async || {
-        let work = |_| {
-            refreshed(
-                || async {
-                    let read = "SELECT prompt_injected_at IS NULL FROM agents WHERE id = 1";
-                    let row = application.query_one(read, &[]).await?;
-                    Ok::<_, Trouble>(row.get::<_, bool>(0).then_some(()))
-                },
-                |()| async {
-                    injected.fetch_add(1, Ordering::SeqCst);
-                    let write = "UPDATE agents SET prompt_injected_at = now() WHERE id = 1";
-                    application.execute(write, &[]).await?;
-                    Ok(())
-                },
-            )
+        let work = async |_| {
+            let read = "SELECT prompt_injected_at IS NULL FROM agents WHERE id = 1";
+            let row = application.query_one(read, &[]).await?;
+            if !row.get::<_, bool>(0) {
+                return Ok::<_, Trouble>(None);
+            }
+            injected.fetch_add(1, Ordering::SeqCst);
+            let write = "UPDATE agents SET prompt_injected_at = now() WHERE id = 1";
+            application.execute(write, &[]).await?;
+            Ok(Some(()))
         };
         serialise(&scene.locks.of(AGENT), 1, work).await.unwrap()
     };
-    // Both began with a record that says that nothing was injected.
+    // Both begin with a record that says that nothing was injected.
     let both = tokio::join!(inject(), inject());
     assert_eq!(injected.load(Ordering::SeqCst), 1);
     assert_eq!(u32::from(both.0.is_some()) + u32::from(both.1.is_some()), 1);

@@ -1,4 +1,4 @@
-//! Background workers: the reaper goes through all agents, and skips those that somebody is at.
+//! Background workers: the reaper goes through all agents, and skips agents that are locked.
 
 use std::cell::RefCell;
 
@@ -39,7 +39,7 @@ async fn the_reaper_commits_inside_the_lock_and_gives_the_connection_back_before
     let tally = for_each_unlocked(&scene.locks.of(AGENT), 1..=5, |agent, _| {
         let (scene, application) = (&scene, &application);
         async move {
-            // One is in use, by this agent: those of the agents before are back.
+            // This agent uses one connection; those of the agents before are back.
             let pool = scene.locks.pool_state();
             assert_eq!((pool.kept, pool.free), (0, all - 1), "agent {agent}");
             let held = scene.database.psql(
@@ -49,7 +49,7 @@ async fn the_reaper_commits_inside_the_lock_and_gives_the_connection_back_before
             assert_eq!(held, agent.to_string());
             let reap = "UPDATE agents SET reaped = true WHERE id = $1";
             application.execute(reap, &[&agent]).await?;
-            // Committed, and still inside the lock: others see it.
+            // The change is committed inside the lock, so other connections see it.
             let seen = format!("SELECT reaped FROM agents WHERE id = {agent}");
             assert_eq!(scene.database.psql(&seen), "t");
             assert_eq!(scene.held(), 1);

@@ -17,7 +17,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// The statements make the application's tables.
+    /// Makes the scene; the statements make the application's tables.
     pub async fn new(tables: &str) -> Scene {
         let database = Cluster::shared().database();
         database.psql(tables);
@@ -26,7 +26,7 @@ impl Scene {
         Scene { locks, database }
     }
 
-    /// A connection of the application.
+    /// Opens a connection of the application.
     pub async fn application(&self) -> Client {
         let (client, connection) = tokio_postgres::connect(&self.database.url(), NoTls)
             .await
@@ -35,12 +35,12 @@ impl Scene {
         client
     }
 
-    /// How many wait for advisory locks.
+    /// Counts the waiters for advisory locks.
     pub fn waiting(&self) -> usize {
         self.count("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
     }
 
-    /// How many advisory locks are held.
+    /// Counts the advisory locks that are held.
     pub fn held(&self) -> usize {
         self.count("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted")
     }
@@ -52,7 +52,7 @@ impl Scene {
     }
 }
 
-/// What goes wrong in an application: the locks, or its own statements.
+/// An error of the application: of the locks, or of its own statements.
 #[derive(Debug)]
 pub enum Trouble {
     Lock(Error),
@@ -73,7 +73,7 @@ impl From<tokio_postgres::Error> for Trouble {
     }
 }
 
-/// Waits until something is so; fails after a while.
+/// Waits until a condition holds; fails after a while.
 pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let deadline = Instant::now() + WAIT_MAX;
     while !so() {

@@ -10,7 +10,7 @@ use crate::scene::{Scene, Trouble};
 const TURNS: &str = "CREATE TABLE turns (id int PRIMARY KEY, text text NOT NULL, summary text);
                      INSERT INTO turns VALUES (1, 'long text', null), (2, 'other', 'there')";
 
-/// Summarises a turn; `call` is the expensive part. Commits.
+/// Summarises a turn and commits. The call is the expensive part.
 async fn summarise(
     client: &mut Client,
     turn: i32,
@@ -25,7 +25,7 @@ async fn summarise(
         async |row| call(row.get("text")).await,
     )
     .await?;
-    // The transaction goes on whatever came of it.
+    // The transaction goes on, whatever the call returned.
     let write = "UPDATE turns SET summary = $2 WHERE id = $1 AND summary IS NULL";
     if let Some(summary) = &summary {
         transaction.execute(write, &[&turn, summary]).await?;
@@ -42,7 +42,7 @@ async fn of_two_that_summarise_at_once_the_second_gets_nothing_and_makes_no_call
     let calls = AtomicU32::new(0);
     let first = summarise(&mut one, 1, async |text| {
         calls.fetch_add(1, Ordering::SeqCst);
-        // Meanwhile the second comes.
+        // The second request comes while the first makes its call.
         let second = summarise(&mut two, 1, async |_| {
             calls.fetch_add(1, Ordering::SeqCst);
             Ok("never".into())

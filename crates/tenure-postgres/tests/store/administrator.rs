@@ -1,4 +1,4 @@
-//! What an administrator may have set for all programs.
+//! Settings that an administrator may have made for all programs.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tenure_testkit::postgres::{Cluster, Database, Settings, Stop};
 
 use crate::scene::{Asks, Scene, WAIT_MAX, as_role, open, request, take, unique, until};
 
-/// Set for the role, the most common way. Whatever the server ends because of one of them is in its
-/// log.
+/// The timeouts are set for the role, the most common way. Everything that the server ends because
+/// of one of them is in its log.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_timeout_of_the_role_does_not_end_a_wait() {
     let cluster = Cluster::with(&Settings::default());
@@ -33,11 +33,11 @@ async fn a_statement_timeout_of_the_role_does_not_end_a_wait() {
     });
     let waiters = || database.psql("SELECT count(*) FROM tenure.waiters") == "1";
     until("it waits", waiters).await;
-    // Longer than each of them.
+    // This is longer than each of the timeouts.
     tokio::time::sleep(Duration::from_millis(1400)).await;
     assert!(!waiting.is_finished(), "it waits on");
     assert!(waiters(), "in its place");
-    // A statement that has to wait for a row does so for longer than it may by the role.
+    // A statement that waits for a row may also wait longer than the role's `lock_timeout`.
     let mut other = database.session();
     other.run("BEGIN; SELECT 1 FROM tenure.resources FOR UPDATE");
     let releasing = tokio::spawn(async move {
@@ -59,8 +59,8 @@ async fn a_statement_timeout_of_the_role_does_not_end_a_wait() {
     }
 }
 
-/// It is lifted by the first statement, which takes no time; and asked again where even that was
-/// too long.
+/// The first statement, which takes no time, lifts the timeout. Where even that took too long, it
+/// is sent again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_timeout_shorter_than_it_takes_to_set_up_a_session_is_lifted() {
     let scene = Scene::new().await;
@@ -79,12 +79,12 @@ async fn a_statement_timeout_shorter_than_it_takes_to_set_up_a_session_is_lifted
     scene.database.psql(&format!("DROP ROLE {role}"));
 }
 
-/// Who waits for a row.
+/// Counts the connections that wait for a row.
 const BLOCKED: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                        AND wait_event_type = 'Lock'";
 
-/// A row that somebody else has locked for a while is waited for, whatever the lock_timeout of the
-/// role.
+/// A step waits for a row that another session has locked for a while, whatever the lock_timeout of
+/// the role.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_timeout_does_not_break_a_step_that_has_to_wait_for_a_row() {
     let scene = Scene::new().await;
@@ -107,10 +107,11 @@ async fn a_lock_timeout_does_not_break_a_step_that_has_to_wait_for_a_row() {
     releasing.await.unwrap().unwrap();
 }
 
-/// What others may lose with the power is none of ours: a server that crashes has the grant.
+/// The setting lets other programs lose writes with the power, but not Tenure: after a crash the
+/// server still has the grant.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_survives_a_crash_whatever_synchronous_commit_is_for_others() {
-    // Nothing is written by itself in the time of this test.
+    // The server writes nothing by itself during this test.
     let settings = Settings::default().parameter("wal_writer_delay", "10s");
     let mut cluster = Cluster::with(&settings);
     let database = cluster.database();
@@ -120,10 +121,10 @@ async fn a_grant_survives_a_crash_whatever_synchronous_commit_is_for_others() {
     ));
     let store = open(&database.url()).await.unwrap();
     database.psql("CREATE TABLE notes (note text); INSERT INTO notes VALUES ('first')");
-    // The first by the empty case, the second, which finds somebody, in a step.
+    // The first grant is an empty case; the second finds a holder, and takes a step.
     let mut held = Vec::new();
     for _ in 0..2 {
-        // The server's own writer wakes every ten seconds, and may do so in between.
+        // The server's own writer wakes every ten seconds, perhaps right between the two.
         let mut tries = 0;
         let lease = loop {
             let (lease, others_lost) = crash_after_a_grant(&mut cluster, &database, &store).await;
@@ -145,14 +146,14 @@ async fn a_grant_survives_a_crash_whatever_synchronous_commit_is_for_others() {
     assert_eq!(database.psql("SELECT count(*) FROM tenure.dal_locks"), "0");
 }
 
-/// Grants a lease, lets others write something after it, and crashes the server. Returns the lease,
-/// which must be there, and whether the others lost what they wrote.
+/// Grants a lease, lets another program write something after it, and crashes the server. Returns
+/// the lease, which must be there, and whether the other program lost its write.
 async fn crash_after_a_grant(
     cluster: &mut Cluster,
     database: &Database,
     store: &PostgresStore,
 ) -> (Lease, bool) {
-    // What is written for the first time since a checkpoint takes whole pages, and full pages
+    // The first change of a page after a checkpoint logs the whole page, and full pages of the log
     // are written at once.
     let read = || async {
         let asked = request("a", Mode::Read, WAIT_MAX);
@@ -160,8 +161,7 @@ async fn crash_after_a_grant(
     };
     store.release(&read().await.lease).await.unwrap();
     let lease = read().await;
-    // Others do lose what they wrote last, and that is no more than a few bytes after the
-    // grant.
+    // Another program does lose its last write, which is no more than a few bytes after the grant.
     database.psql("INSERT INTO notes VALUES ('last')");
     cluster.restart(Stop::Crash);
     let (found, id) = (

@@ -1,4 +1,4 @@
-//! The column that the plain cases rely on is never false, whatever was done.
+//! The column that the plain cases rely on is never false, after any operation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tenure_testkit::postgres::Database;
 
 use crate::scene::{Asks, Scene, WAIT_MAX, asker, open, request, take, until};
 
-/// Resources of which the column says something that is not so. Only who holds the row can look.
+/// Counts resources whose column says something false. The looking transaction must have the row.
 const FALSE: &str = "SELECT count(*) FROM tenure.resources r WHERE \
     (r.alone = '' AND (EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.resource = r.resource) \
                        OR EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource))) \
@@ -24,13 +24,13 @@ const FALSE: &str = "SELECT count(*) FROM tenure.resources r WHERE \
                            OR EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource \
                                       AND w.want = 'upgrade')))";
 
-/// Resources of which nobody knows that they are free: true, but slow.
+/// Counts free resources that the column does not call free: allowed, but slow.
 const UNSAID: &str = "SELECT count(*) FROM tenure.resources r WHERE r.alone IS DISTINCT FROM '' \
     AND NOT EXISTS (SELECT 1 FROM tenure.dal_locks l WHERE l.resource = r.resource) \
     AND NOT EXISTS (SELECT 1 FROM tenure.waiters w WHERE w.resource = r.resource)";
 
-/// Has every transaction look, right before it commits and with the row still locked, whether it
-/// leaves the truth. From here on no store is opened: such triggers are refused.
+/// Makes every transaction check, right before it commits and with the row still locked, whether it
+/// leaves the truth. No store can be opened from here on: such triggers are refused.
 fn have_every_commit_looked_at(database: &Database) {
     database.psql(&format!(
         "CREATE TABLE public.lies (changed text, resource text);
@@ -47,7 +47,7 @@ fn have_every_commit_looked_at(database: &Database) {
     }
 }
 
-/// A small generator, so that a run can be had again.
+/// A small generator of random numbers, so that a run can be repeated.
 struct Random(u64);
 
 impl Random {
@@ -59,7 +59,7 @@ impl Random {
     }
 }
 
-/// One of many who take, upgrade, give back and give up, for a while.
+/// Takes, upgrades, gives back and gives up locks for a while, as one of many tasks.
 async fn rush(store: Arc<PostgresStore>, seed: u64) {
     let mut random = Random(seed);
     let mut held: Vec<(LeaseId, Mode)> = Vec::new();
@@ -81,7 +81,7 @@ async fn rush(store: Arc<PostgresStore>, seed: u64) {
                 }
             }
             3 => {
-                // Dropped somewhere in between.
+                // The request is dropped somewhere half-way.
                 let request = request(resource, mode, Duration::from_secs(5));
                 let wait = Duration::from_micros(random.below(20_000));
                 if let Ok(Ok(lease)) = tokio::time::timeout(wait, store.wait_for(&request)).await {
@@ -159,7 +159,7 @@ async fn what_the_empty_cases_rely_on_is_true_after_any_steps() {
     );
 }
 
-/// Offered and not yet taken up, a lease is nobody's to end by the short way.
+/// While a lease is offered and not yet taken up, no session may end it by the short way.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_empty_cases_rely_on_is_true_while_a_lease_is_handed_over() {
     let scene = Scene::new().await;

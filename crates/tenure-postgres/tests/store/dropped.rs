@@ -11,18 +11,18 @@ use tenure_os::clock;
 
 use crate::scene::{Asks, Scene, WAIT_MAX, asker, request, take, until};
 
-/// When exactly a future is dropped.
+/// The moment at which a future is dropped.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
-    /// As soon as it waits.
+    /// As soon as the future waits.
     Waiting,
-    /// When what it waited for has come, before it can look.
+    /// When the event it waited for has come, before the future can look.
     Ready,
 }
 
 const MOMENTS: [Moment; 2] = [Moment::Waiting, Moment::Ready];
 
-/// Drops a future in its n-th wait; its result if it has fewer.
+/// Drops a future in its n-th wait. Returns its result if it has fewer waits.
 async fn drop_in_wait<T>(n: usize, moment: Moment, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     let mut waits = 0;
@@ -43,7 +43,7 @@ async fn drop_in_wait<T>(n: usize, moment: Moment, future: impl Future<Output = 
 }
 
 impl Scene {
-    /// Waits until nobody holds and nobody waits, and a newcomer is granted by the empty case.
+    /// Waits until the lock has neither holder nor waiter, and an empty case grants it anew.
     async fn until_free(&self) {
         until("nobody holds and nobody waits", || {
             self.count("tenure.dal_locks") == "0" && self.count("tenure.waiters") == "0"
@@ -77,7 +77,7 @@ async fn an_acquire_of_what_is_free_dropped_at_every_await_point_leaves_nothing(
             if n > 1 {
                 break;
             }
-            // The answer may be there before it is first asked for.
+            // The answer may be there before the future first asks for it.
             tries += 1;
             assert!(tries < 100, "{moment:?}: no wait was met");
         }
@@ -91,7 +91,7 @@ async fn a_first_acquire_on_new_connections_dropped_at_every_await_point_leaves_
         let asked = request("a", Mode::Write, WAIT_MAX);
         let done = drop_in_wait(n, Moment::Ready, scene.store.wait_for(&asked)).await;
         if let Some(lease) = done {
-            // On a busy machine an answer may be there before it is waited for.
+            // On a busy machine an answer may be there before the future waits for it.
             assert!(n > 1, "it never waited");
             scene.store.release(&lease.unwrap().lease).await.unwrap();
             return;
@@ -114,8 +114,8 @@ async fn an_acquire_of_what_is_held_dropped_at_every_await_point_leaves_nothing(
                 ended.store(true, Ordering::Relaxed);
                 done
             };
-            // It is released as soon as the other waits, so that it is dropped in every state,
-            // granted too.
+            // The lock is released as soon as the request waits, so that the request is dropped in
+            // every state, granted too.
             let release = async {
                 until("it waits, or gave up", || {
                     ended.load(Ordering::Relaxed) || scene.count("tenure.waiters") == "1"
@@ -227,7 +227,7 @@ async fn what_is_asked_for_again_under_the_same_id_is_not_taken_back() {
     for n in 1..6 {
         let asked = request("a", Mode::Write, WAIT_MAX);
         drop(drop_in_wait(n, Moment::Waiting, scene.store.wait_for(&asked)).await);
-        // At once, while what the drop left behind goes on.
+        // The second request comes at once, while the clean-up after the drop goes on.
         let lease = scene.store.wait_for(&asked).await.unwrap();
         drop(
             scene
@@ -243,8 +243,8 @@ async fn what_is_asked_for_again_under_the_same_id_is_not_taken_back() {
     }
 }
 
-/// The first is dropped before its answer comes, and the second asks before that: what the first
-/// got is the second's.
+/// The first request is dropped before its answer comes, and the second asks before that: the
+/// second gets what was granted to the first.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_asked_for_again_before_the_first_answer_is_granted_once() {
     let scene = Scene::new().await;
@@ -267,7 +267,7 @@ async fn what_is_asked_for_again_before_the_first_answer_is_granted_once() {
     };
     let (lease, ()) = tokio::join!(scene.store.wait_for(&asked), go_on);
     let lease = lease.unwrap();
-    // When all that goes on has come to its end.
+    // The list comes once all clean-up has ended.
     let listed = scene.store.list(&tenure_core::Query::default()).await;
     assert_eq!(listed.unwrap().held.len(), 1);
     let record = format!(

@@ -1,6 +1,6 @@
-//! The plain cases take one round trip each, and what each is.
+//! The plain cases: each takes one round trip and one statement.
 //!
-//! A proxy that holds answers back counts them: what needs a second round trip does not get it.
+//! A proxy that holds answers back proves it: a step that needs a second round trip stops there.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tenure_testkit::postgres::{Database, Proxy};
 
 use crate::scene::{Asks, Scene, WAIT_MAX, open, request, take, until};
 
-/// Has every change say by which statement it was made.
+/// Makes every change record the statement that made it.
 fn have_changes_told(database: &Database) {
     database.psql("CREATE TABLE public.said (lock_id text, statement text)");
     for table in ["resources", "dal_locks", "audit"] {
@@ -23,7 +23,7 @@ fn have_changes_told(database: &Database) {
     }
 }
 
-/// How many statements made changes since this was last asked, and to which tables.
+/// Returns how many statements made changes since the last call, and the tables they changed.
 fn said(database: &Database) -> String {
     let sql = "SELECT count(DISTINCT statement), string_agg(lock_id, ' ' ORDER BY lock_id) FROM public.said";
     let said = database.psql(sql);
@@ -55,11 +55,11 @@ async fn an_acquire_and_a_release_of_what_is_free_are_one_round_trip_each() {
     let scene = Scene::new().await;
     let proxy = Proxy::before(&scene.database);
     let store = open(&proxy.url_through(&scene.database)).await.unwrap();
-    // All statements are prepared.
+    // All statements are prepared now.
     let lease = take(&store, "a").await;
     store.release(&lease.lease).await.unwrap();
     let held = || scene.database.psql("SELECT count(*) FROM tenure.dal_locks");
-    // No answer comes back, so whatever the first message does is all that is done.
+    // No answer comes back, so everything that is done is the work of the first message.
     proxy.pause_answers();
     let asked = request("a", Mode::Write, WAIT_MAX);
     let acquire = store.wait_for(&asked);
@@ -105,7 +105,7 @@ async fn a_release_with_a_writer_in_line_is_one_round_trip() {
     let scene = Scene::new().await;
     let proxy = Proxy::before(&scene.database);
     let store = open(&proxy.url_through(&scene.database)).await.unwrap();
-    // All statements are prepared.
+    // All statements are prepared now.
     let lease = take(&store, "a").await;
     store.release(&lease.lease).await.unwrap();
     let lease = take(&store, "a").await;
@@ -113,7 +113,7 @@ async fn a_release_with_a_writer_in_line_is_one_round_trip() {
     let next = scene.store.wait_for(&asked);
     let release = async {
         until("it waits", || scene.waiting() == 1).await;
-        // No answer comes back, so whatever the first message does is all that is done.
+        // No answer comes back, so everything that is done is the work of the first message.
         proxy.pause_answers();
         store.release(&lease.lease).await.unwrap();
     };

@@ -1,4 +1,4 @@
-//! What `tenure doctor` is told.
+//! The findings that `tenure doctor` shows.
 
 use tenure_core::{Examined, Mode, Store};
 use tenure_testkit::postgres::{Cluster, Settings};
@@ -60,7 +60,7 @@ async fn a_sound_store_is_found_sound_and_told_in_numbers() {
     assert!(text("leases").starts_with(counted), "{}", text("leases"));
     let made = scene.database.psql("SELECT id FROM tenure.store");
     assert!(text("schema").contains(&made), "{}", text("schema"));
-    // Looking changed nothing.
+    // The examination changed nothing.
     let there = "SELECT string_agg(lock_id, ' ' ORDER BY resource) FROM tenure.dal_locks";
     assert_eq!(
         scene.database.psql(there),
@@ -109,9 +109,14 @@ async fn tables_that_somebody_else_changed_are_found() {
         assert!(told[0].text.contains(wrong), "{told:?}");
         scene.database.psql(&mended);
     }
-    // Its own remedy mends it, too.
+    // The remedy in the finding mends it, too.
     scene.database.psql("DELETE FROM tenure.resources");
-    let remedy = bad(&scene.store).await.remove(0).remedy.unwrap();
+    let remedy = bad(&scene.store)
+        .await
+        .remove(0)
+        .remedy
+        .unwrap()
+        .to_string();
     let (_, statements) = remedy.split_once("run: ").unwrap();
     scene.database.psql(statements);
     assert_eq!(bad(&scene.store).await, []);
@@ -132,7 +137,7 @@ async fn rights_that_are_missing_are_found_with_what_to_grant() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(told[0].name, "permissions");
     assert!(told[0].text.contains(&role), "{told:?}");
-    let remedy = told[0].remedy.as_ref().unwrap();
+    let remedy = told[0].remedy.as_ref().unwrap().to_string();
     let (_, statements) = remedy.split_once("run: ").unwrap();
     scene.database.psql(statements);
     assert_eq!(bad(&store).await, []);
@@ -159,7 +164,7 @@ async fn few_connections_left_are_found() {
     assert!(told[0].text.contains("3 reserved"), "{told:?}");
 }
 
-/// What cannot be looked at is bad, and the rest is told all the same.
+/// A part that cannot be examined is bad, and the other parts are told all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_gone_is_told_part_by_part() {
     let mut cluster = Cluster::with(&Settings::default());

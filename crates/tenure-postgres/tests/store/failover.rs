@@ -1,4 +1,4 @@
-//! The server is lost, and a standby is promoted that had not heard of the last grants.
+//! The server is lost, and the standby that is promoted had not heard of the last grants.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tenure_testkit::postgres::{self, Cluster, Database, Stop};
 
 use crate::scene::{Asks, WAIT_MAX, open, request, take, until};
 
-/// A server, a standby of it, and one database on both.
+/// A server, its standby, and one database on both.
 struct Pair {
     standby_database: Database,
     database: Database,
@@ -32,7 +32,7 @@ impl Pair {
         }
     }
 
-    /// Waits until the standby knows all that was committed.
+    /// Waits until the standby has everything that was committed.
     async fn until_level(&self) {
         let written = self.database.psql("SELECT pg_current_wal_lsn()");
         let replayed = format!("SELECT pg_last_wal_replay_lsn() >= '{written}'");
@@ -42,7 +42,7 @@ impl Pair {
         .await;
     }
 
-    /// From now on the standby shows nothing new, and will not have it when it is promoted.
+    /// Cuts the standby off: it shows nothing new from now on, and lacks it when it is promoted.
     async fn cut_off(&self) {
         self.until_level().await;
         let connection = "ALTER SYSTEM SET primary_conninfo = ''; SELECT pg_reload_conf()";
@@ -54,7 +54,7 @@ impl Pair {
         .await;
     }
 
-    /// The first is gone, and the other takes its place.
+    /// Crashes the server, and promotes the standby.
     fn fail_over(&mut self) {
         self.primary.stop(Stop::Crash);
         self.standby.promote();
@@ -68,11 +68,17 @@ async fn a_standby_is_refused_with_where_to_go() {
     pair.until_level().await;
     let refused = open(&pair.standby_database.url()).await.err().unwrap();
     assert_eq!(refused.class(), Class::Configuration, "{refused:?}");
-    assert!(refused.remedy().contains("primary"), "{refused:?}");
+    assert!(
+        refused.remedy().to_string().contains("primary"),
+        "{refused:?}"
+    );
     let locks = AdvisoryLocks::open(&pair.standby_database.url(), Settings::default()).await;
     let refused = locks.err().unwrap();
     assert_eq!(refused.class(), Class::Configuration, "{refused:?}");
-    assert!(refused.remedy().contains("primary"), "{refused:?}");
+    assert!(
+        refused.remedy().to_string().contains("primary"),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +103,7 @@ async fn tokens_do_not_go_back_when_a_standby_that_missed_the_last_grants_is_pro
         .psql("SELECT token FROM tenure.resources");
     assert_eq!(forgotten, known.token.to_string());
     assert!(take(&after, "a").await.token > last);
-    // What was granted there alone is free here, and its late holder is told that it has nothing.
+    // A lease that only the lost server knew is free here; its late holder is told so.
     let refused = after.renew(&lost.lease).await.unwrap_err();
     assert_eq!(refused.class(), Class::NotAllowed, "{refused:?}");
     assert!(take(&after, "b").await.token > lost.token);
@@ -146,7 +152,7 @@ async fn who_holds_and_who_waits_go_on_at_the_other_host_of_their_address() {
     waiter.release(&granted.lease).await.unwrap();
 }
 
-/// As a guard does it: again and again, while there is time.
+/// Renews as a guard does: again and again, while there is time.
 async fn renewed(store: &PostgresStore, lease: &LeaseId) -> Option<Duration> {
     let deadline = Instant::now() + WAIT_MAX;
     loop {
@@ -175,7 +181,7 @@ async fn tokens_of_advisory_locks_do_not_go_back_when_a_standby_is_promoted() {
     };
     draw(&pair.database, 1).await;
     pair.cut_off().await;
-    // More than a server writes ahead of its draws.
+    // This is more than the server logs ahead of its draws.
     let last = draw(&pair.database, 200).await;
     pair.fail_over();
     assert!(draw(&pair.standby_database, 1).await > last);

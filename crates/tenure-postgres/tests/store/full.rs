@@ -11,7 +11,7 @@ use crate::scene::{Asks, WAIT_MAX, open, request, take, timed, until};
 
 const FULL: &str = "too many clients";
 
-/// How many connections the server takes.
+/// The number of connections that the server accepts.
 const ROOM: usize = 10;
 
 fn small() -> Cluster {
@@ -21,8 +21,8 @@ fn small() -> Cluster {
     Cluster::with(&settings)
 }
 
-/// Others take every connection of the server. One that ended just now still counts for a moment,
-/// so a refusal alone does not mean that it is full.
+/// Takes every connection of the server for other programs. A connection that has just ended still
+/// counts for a moment, so a refusal alone does not mean that the server is full.
 async fn fill(database: &Database, others: &mut Vec<Psql>) {
     until("others have every connection", || {
         others.extend(database.try_session());
@@ -44,7 +44,7 @@ async fn opening_a_store_on_a_full_server_waits_and_then_says_so() {
     assert!(error.to_string().contains(FULL), "{error}");
     assert!(waited >= Duration::from_secs(1), "{waited:?}");
     assert!(waited <= WAIT_MAX * 2, "{waited:?}");
-    // As soon as there is room it goes on.
+    // The store opens as soon as there is room.
     let url = database.url();
     let opening = tokio::spawn(async move { open(&url).await });
     let refused = cluster.log().matches(FULL).count();
@@ -58,7 +58,8 @@ async fn opening_a_store_on_a_full_server_waits_and_then_says_so() {
     take(&store, "a").await;
 }
 
-/// Each needs two connections for a moment, to prove that they are sessions, and there are two.
+/// Each store needs two connections for a moment, to prove that they are sessions, and there is
+/// room for two.
 #[tokio::test(flavor = "multi_thread")]
 async fn those_who_open_at_once_do_not_keep_each_other_out() {
     let cluster = small();
@@ -69,7 +70,7 @@ async fn those_who_open_at_once_do_not_keep_each_other_out() {
     others.truncate(ROOM - 2);
     let opening = (0..8).map(|_| {
         let address = Address::parse(&database.url()).unwrap();
-        // Longer than any test waits: who keeps others out does so to the end.
+        // Longer than any test waits: a store that keeps others out does so to the end.
         let opening = PostgresStore::open(address, OpenOptions::waiting(WAIT_MAX * 20));
         tokio::spawn(async move { opening.await.map(drop) })
     });
@@ -90,7 +91,7 @@ async fn a_store_that_lost_its_connection_waits_for_room_until_the_deadline() {
     let store = open(&database.url()).await.unwrap();
     let lease = take(&store, "a").await;
     let mut others = vec![database.session()];
-    // Its connections are ended, and others take their places at once.
+    // The store's connections are ended, and other programs take their places at once.
     let ours = "SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity \
                 WHERE application_name LIKE 'tenure%' AND datname = current_database()";
     assert_eq!(others[0].run(ours), "t");
@@ -101,7 +102,7 @@ async fn a_store_that_lost_its_connection_waits_for_room_until_the_deadline() {
     assert_eq!(error.class(), Class::Unreachable, "{error:?}");
     assert!(error.to_string().contains(FULL), "{error}");
     assert!(waited <= Duration::from_secs(6), "{waited:?} of 2s");
-    // What it holds is still its own, and given back as soon as there is room.
+    // The lease is still held, and is given back as soon as there is room.
     let releasing = tokio::spawn(async move { store.release(&lease.lease).await });
     drop(others);
     releasing.await.unwrap().unwrap();

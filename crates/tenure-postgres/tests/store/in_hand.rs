@@ -1,4 +1,4 @@
-//! What a guard has in hand, and what is nobody's: who may give it which time.
+//! Renewals by another process: of a lease in the hand of a guard, and of a lease without one.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn a_renewal_by_another_never_shortens_what_a_guard_has_in_hand() {
     assert_eq!(ttl_of(&scene), "30000");
     let lasts = scene.store.renew(&held.lease).await.unwrap().unwrap();
     assert!(lasts > 25 * SECOND, "{lasts:?}");
-    // More is no harm, and stays.
+    // A longer time does no harm, and stays.
     leases.extend(&held.lease, Some(60 * SECOND)).await.unwrap();
     leases.extend(&held.lease, None).await.unwrap();
     assert_eq!(ttl_of(&scene), "60000");

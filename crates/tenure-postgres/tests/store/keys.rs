@@ -1,4 +1,4 @@
-//! Keys and claims of processes that are not seen any more.
+//! Keys and claims of processes that are no longer seen.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ fn keyed(key: &str) -> Keyed {
     }
 }
 
-/// Does something as if nothing had been heard of any process for a minute. They live, and are
-/// heard of every few seconds: so it is said again and again.
+/// Does something as if no process had been seen for a minute. The processes live, and report every
+/// few seconds, so their rows are set back again and again.
 async fn in_silence<T>(scene: &Scene, future: impl Future<Output = T>) -> T {
     const SILENCE: &str =
         "UPDATE tenure.processes SET seen_at = clock_timestamp() - interval '1 minute'";
@@ -51,7 +51,8 @@ async fn a_key_is_taken_over_only_when_its_asker_is_not_seen_any_more() {
         }
     })
     .await;
-    // The first was silent for too long: it cannot complete what is another's.
+    // The first process was silent for too long, so it cannot complete a request under a key that
+    // is another's.
     let lease = take(&scene.store, "a").await;
     let bound = scene.leases().bind(
         std::slice::from_ref(&lease.lease),
@@ -111,8 +112,8 @@ async fn two_that_take_a_key_at_once_do_not_both_have_it() {
     }
 }
 
-/// The key is there, and its asker is not: both find that, and one has to find that the other was
-/// first.
+/// The key is there, and its asker is gone. Both processes find that, and one has to find that the
+/// other was first.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_that_take_over_a_key_at_once_do_not_both_have_it() {
     let scene = Scene::new().await;
@@ -136,8 +137,8 @@ async fn two_that_take_over_a_key_at_once_do_not_both_have_it() {
     }
 }
 
-/// Holds up the commit of whoever takes a key, for as long as another session has the lock it asks
-/// for.
+/// Holds up the commit of a transaction that takes a key, for as long as another session has the
+/// lock that it asks for.
 const SLOW_COMMIT: &str = "\
     CREATE FUNCTION public.wait_for_it() RETURNS trigger LANGUAGE plpgsql AS \
     'BEGIN PERFORM pg_catalog.pg_advisory_xact_lock(17686); RETURN NULL; END'; \
@@ -148,8 +149,8 @@ const IN_COMMIT: &str = "pg_catalog.pg_locks AS l JOIN pg_catalog.pg_database AS
     WHERE d.datname = pg_catalog.current_database() \
     AND l.locktype = 'advisory' AND l.objid = 17686 AND NOT l.granted";
 
-/// Whoever gives the key up at once does not see it yet; nor may it stay when the commit comes
-/// after that.
+/// The clean-up that gives the key up at once does not see it yet. Still, the key must not stay
+/// when the commit comes after that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_whose_asking_is_dropped_in_its_commit_is_given_up() {
     let scene = Scene::new().await;
@@ -180,7 +181,7 @@ async fn a_key_whose_asking_is_dropped_in_its_commit_is_given_up() {
     }
 }
 
-/// Its guards end what was bound. The key must not stand for that.
+/// The guards end the leases that were bound, so the key must not stand for them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_whose_leases_are_dropped_in_the_commit_of_their_time_is_given_up() {
     let scene = Scene::new().await;
@@ -196,7 +197,7 @@ async fn a_key_whose_leases_are_dropped_in_the_commit_of_their_time_is_given_up(
         bound = scene.leases().bind(&ids, Duration::from_secs(60), Some(&key)) => panic!("{bound:?}"),
         () = until("it commits", || scene.count(IN_COMMIT) == "1") => {}
     }
-    // As a request that is dropped does.
+    // A request that is dropped does both.
     let (release, forget) = (
         scene.store.release(&lease.lease),
         scene.leases().forget_key(&key),
@@ -241,7 +242,7 @@ async fn a_claim_ends_with_its_session_and_with_its_process() {
                 timed(take(&scene.store, "a")).await
             }
         };
-        // At once: a process is believed for three times as long.
+        // The claim ends at once: a silent process is believed to live three times as long as this.
         assert!(waited < WAIT_MAX / 3, "{waited:?}");
         scene.store.release(&taken.lease).await.unwrap();
         assert_eq!(
@@ -271,7 +272,7 @@ async fn a_key_of_today_is_neither_free_nor_swept() {
     );
 }
 
-/// What was bound before is not undone with it.
+/// Leases that were bound earlier keep their key.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_names_other_leases_than_those_of_a_dropped_bind_stays() {
     let scene = Scene::new().await;
@@ -293,7 +294,7 @@ async fn a_key_that_names_other_leases_than_those_of_a_dropped_bind_stays() {
         () = until("it is held up", || scene.count(held_up) == "1") => {}
     }
     barrier.run("COMMIT");
-    // When all that goes on has come to its end.
+    // The list comes once all clean-up has ended.
     drop(scene.store.list(&Query::default()).await.unwrap());
     assert_eq!(
         scene.leases().begin_key(&key).await.unwrap(),

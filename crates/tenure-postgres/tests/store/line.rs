@@ -1,5 +1,5 @@
-//! Waiting in line, as only a server with several processes has it. Each store here is a process of
-//! its own, as far as the database knows.
+//! Waiting in line as it is on a server with several processes. Each store here is a process of its
+//! own, as far as the database knows.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,8 +34,8 @@ async fn a_lease_is_handed_over_to_another_process_at_once() {
         assert!(second.expires_at.is_some());
         other.release(&second.lease).await.unwrap();
     }
-    // By its wake-up: nobody looks by a timer before three quarters of a second have passed. A busy
-    // machine may be late now and then, but not each time.
+    // The wake-up did it: no waiter looks by a timer before three quarters of a second have passed.
+    // A busy machine may be late now and then, but not each time.
     assert!(shortest < Duration::from_millis(700), "{shortest:?}");
 }
 
@@ -55,8 +55,8 @@ async fn a_lease_that_ran_out_is_taken_over_within_a_second() {
         assert!(scene.store.renew(&first.lease).await.is_err());
         scene.store.release(&second.lease).await.unwrap();
     }
-    // Right when it ran out: by the usual timer it is looked at within the first second, and after
-    // one and a half.
+    // The waiter looks right when the lease runs out: the usual timer looks within the first
+    // second, and again after one and a half.
     assert!(shortest < Duration::from_millis(1450), "{shortest:?}");
 }
 
@@ -81,7 +81,7 @@ async fn a_lease_that_ran_out_may_be_renewed_while_nobody_took_over() {
 async fn a_waiter_whose_process_is_gone_is_passed_over() {
     let scene = Scene::new().await;
     let held = take(&scene.store, "a").await;
-    // Someone whose process was never seen waits before us.
+    // A waiter whose process was never seen stands in line before us.
     let sql = "INSERT INTO tenure.waiters (lock_id, resource, want, mode, session, holder_session, process, owner, \
                since, ttl_ms, pid, host, command) VALUES ('dead', 'name:a', 'lease', 'write', 's', 's', 'gone', 'o', \
                now(), 30000, 1, 'h', 'c'); UPDATE tenure.resources SET alone = NULL";
@@ -136,8 +136,7 @@ async fn readers_enter_together_and_no_reader_overtakes_a_writer() {
     let scene = Scene::new().await;
     let store = Arc::new(open(&scene.database.url()).await.unwrap());
     let held = take(&store, "a").await;
-    // Each in a task of its own, so that it takes up what it is offered whatever the others are
-    // about.
+    // Each request has a task of its own, so that it takes up its offer whatever the others do.
     let ask = |mode| {
         let (store, asked) = (Arc::clone(&store), request("a", mode, WAIT_MAX * 2));
         tokio::spawn(async move { store.wait_for(&asked).await.unwrap() })
@@ -184,7 +183,7 @@ async fn who_waits_looks_after_the_line_about_once_a_second() {
     let scene = Scene::new().await;
     let other = open(&scene.database.url()).await.unwrap();
     let held = take(&scene.store, "a").await;
-    // A look that finds nothing to do is rolled back, and nothing else is.
+    // A look that finds nothing to do is rolled back, and no other transaction is.
     let looks = || -> u64 {
         let sql = "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()";
         scene.database.psql(sql).parse().unwrap()
@@ -197,7 +196,7 @@ async fn who_waits_looks_after_the_line_about_once_a_second() {
             looks() > before && began.elapsed() > Duration::from_secs(3)
         })
         .await;
-        // The server tells of them late, so some may be from before.
+        // The server counts rollbacks late, so some may be from before.
         let (looked, seconds) = (looks() - before, began.elapsed().as_secs());
         assert!(looked <= 2 * (seconds + 2), "{looked} in {seconds} s");
         scene.store.release(&held.lease).await.unwrap();
@@ -206,8 +205,8 @@ async fn who_waits_looks_after_the_line_about_once_a_second() {
     other.release(&granted.unwrap().lease).await.unwrap();
 }
 
-/// By its timer it would look when the offer is over: there were many processes before it when it
-/// looked last.
+/// By its timer the waiter would look only when the offer is over: there were many processes before
+/// it when it looked last.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_offered_while_a_process_is_deaf_is_taken_up_when_it_hears_again() {
     let scene = Scene::new().await;

@@ -1,12 +1,12 @@
-//! A change of records whose connection is lost at `COMMIT`: it is made once, or it is told that
-//! nobody knows.
+//! A change of records whose connection is lost at `COMMIT`: it is made once, or the caller is told
+//! that its result is unknown.
 //!
 //! The changes here write to the audit, which only the second round trip does: a lock on that table
 //! holds up the writes and the `COMMIT` that is sent with them.
 
 use serde_json::{Value, json};
 use tenure_core::audit::Action;
-use tenure_core::records::{Changes, Columns, Note, RecordChange, RecordKey, Seen};
+use tenure_core::records::{Changes, Columns, NewEntry, RecordChange, RecordKey, Seen};
 use tenure_core::{Class, Error, Owner, RecordStore, Result, Store};
 use tenure_testkit::postgres::Psql;
 
@@ -30,7 +30,7 @@ fn add_one(seen: &Seen) -> Result<Changes> {
 fn only_tell(_: &Seen) -> Result<Changes> {
     let mut changes = Changes::default();
     let owner = Owner::parse("ana").unwrap();
-    changes.note(Note {
+    changes.note(NewEntry {
         action: Action::Publish,
         resource: resource("counter"),
         lease: None,
@@ -46,7 +46,7 @@ fn change() -> RecordChange<'static> {
     RecordChange::new([counter()], &add_one)
 }
 
-/// Fails unless the counter was changed so often, and the audit tells of each change once.
+/// Asserts that the counter was changed so often, and that the audit tells of each change once.
 async fn assert_changed(scene: &Scene, times: u64) {
     let records: &dyn RecordStore = scene.store.records().unwrap();
     let record = records.read_record(&counter()).await.unwrap().unwrap();
@@ -67,7 +67,7 @@ fn barrier(scene: &Scene) -> Psql {
     session
 }
 
-/// How many statements of Tenure wait at the server for something.
+/// Counts the statements of Tenure that wait at the server for an event.
 fn waiting_for(scene: &Scene, event: &str) -> String {
     scene.count(&format!(
         "pg_stat_activity WHERE datname = current_database() AND wait_event = '{event}' \

@@ -1,5 +1,5 @@
-//! The lease store on a real PostgreSQL: what conformance does not ask, because only a server has
-//! it.
+//! The lease store on a real PostgreSQL: cases that conformance does not cover, because only a
+//! server has them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

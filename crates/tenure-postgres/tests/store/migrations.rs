@@ -1,11 +1,11 @@
-//! Tables that are made, found, newer, or another's.
+//! Tables that are made, found, newer than this program, or of another owner.
 
 use tenure_core::{Class, Store};
 use tenure_testkit::postgres::Cluster;
 
 use crate::scene::{open, resource, take};
 
-/// Each from a thread and a runtime of its own, as from a machine of its own.
+/// Each migration has a thread and a runtime of its own, as if it ran on a machine of its own.
 #[test]
 fn eight_racing_migrations_make_the_tables_once() {
     for round in 0..3 {
@@ -48,7 +48,10 @@ async fn tables_of_a_newer_tenure_are_refused_and_left_alone() {
     assert_eq!(error.class(), Class::Configuration, "{error:?}");
     assert!(error.to_string().contains("newer tenure"), "{error}");
     assert!(error.to_string().contains("999"), "{error}");
-    assert!(error.remedy().contains("upgrade tenure"), "{error:?}");
+    assert!(
+        error.remedy().to_string().contains("upgrade tenure"),
+        "{error:?}"
+    );
     database.psql("DELETE FROM tenure.migrations WHERE version = 999");
     let store = open(&database.url()).await.unwrap();
     take(&store, "a").await;

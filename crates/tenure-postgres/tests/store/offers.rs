@@ -1,16 +1,17 @@
-//! Offers, as the statements in the schema make them and take them up. Whoever has one here is of a
-//! process that is seen and does nothing: it is the test that takes the offer up, or does not.
+//! Offers, made and taken up by the statements in the schema. The process that gets an offer here
+//! is seen and does nothing: the test takes the offer up, or does not.
 
 use tenure_core::{LeaseId, Owner, Store};
 
 use crate::scene::{Scene, take, until};
 
-/// Takes up the offer of `first`, as its process would. Whether there was one.
+/// Takes up the offer of `first`, as its process would. Returns whether there was one.
 const TAKE_UP: &str = "SELECT token IS NOT NULL FROM tenure.take_up('first', 'name:a')";
 
 const ALONE: &str = "SELECT alone FROM tenure.resources";
 
-/// Someone of another process who waits to write, with a capacity and a deadline as SQL has them.
+/// Returns the row of a waiter of another process who wants to write, with a capacity and a
+/// deadline in SQL.
 fn waits(lease: &str, capacity: &str, deadline: &str) -> String {
     format!(
         "INSERT INTO tenure.waiters (lock_id, resource, want, mode, capacity, session, holder_session, process, owner, \
@@ -19,7 +20,7 @@ fn waits(lease: &str, capacity: &str, deadline: &str) -> String {
     )
 }
 
-/// A lease is released with these in line.
+/// Releases a lease with these waiters in line.
 async fn released_with(scene: &Scene, line: &[String]) {
     let held = take(&scene.store, "a").await;
     scene.database.psql(&format!(
@@ -31,7 +32,7 @@ async fn released_with(scene: &Scene, line: &[String]) {
     scene.store.release(&held.lease).await.unwrap();
 }
 
-/// A lease on offer to `first`, the only one who waited.
+/// Makes a lease that is on offer to `first`, the only waiter.
 async fn offered() -> Scene {
     let scene = Scene::new().await;
     released_with(&scene, &[waits("first", "NULL", "NULL")]).await;
@@ -76,7 +77,7 @@ async fn an_offer_that_was_taken_up_is_not_taken_up_again() {
     assert_eq!(state(&scene), "first held");
 }
 
-/// Whoever takes its place in line has the row of the resource. What is read before that commits
+/// A request that takes its place in line has the row of the resource. A read before its commit
 /// would miss it.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_up_an_offer_sees_whoever_takes_a_place_in_line_meanwhile() {
@@ -107,7 +108,7 @@ async fn an_offer_never_stands_beyond_the_deadline_of_who_waited() {
     assert_eq!(scene.database.psql(stands), "t");
 }
 
-/// The first is not the only one to be granted something.
+/// A release makes an offer to more than the first in line.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_serves_all_in_line_for_whom_there_is_a_slot() {
     let scene = Scene::new().await;

@@ -1,4 +1,4 @@
-//! Whose schema it is: nothing runs with our rights that somebody else may have put there.
+//! Owners of the schema: no code of another role runs with the rights of our user.
 
 use tenure_core::{Class, Error, Mode, Store};
 use tenure_postgres::advisory::{AdvisoryLocks, Settings};
@@ -21,7 +21,7 @@ fn drop_role(database: &Database, role: &str) {
     database.psql(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}"));
 }
 
-/// Opens a store and takes a lock in it; the refusal of the one or the other.
+/// Opens a store and takes a lock in it. Returns the error of the one or the other.
 async fn refused(url: &str) -> Error {
     match open(url).await {
         Err(error) => error,
@@ -42,7 +42,7 @@ fn is_configuration(error: &Error, words: &[&str]) {
     }
 }
 
-/// The attack: whoever may make a schema waits for a superuser.
+/// The attack: a role that may make a schema waits for a superuser.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_superuser_runs_nothing_that_the_owner_of_the_schema_put_there() {
     let (database, mallory) = with_maker();
@@ -62,11 +62,11 @@ async fn a_superuser_runs_nothing_that_the_owner_of_the_schema_put_there() {
     is_configuration(&error, &[&mallory, "superuser", "SECURITY.md"]);
     let advisory = AdvisoryLocks::open(&database.url(), Settings::default()).await;
     is_configuration(&advisory.err().unwrap(), &[&mallory]);
-    // Without the trigger it could be put there a moment later.
+    // The absence of the trigger proves nothing: its owner could put it there a moment later.
     let take_back = "DROP TRIGGER grab ON tenure.audit";
     database.try_psql_at(&url, take_back).unwrap();
     is_configuration(&refused(&database.url()).await, &[&mallory, "superuser"]);
-    // Its own is its own.
+    // The owner itself may use its schema.
     let store = open(&url).await.unwrap();
     take(&store, "a").await;
     drop(store);
@@ -80,14 +80,14 @@ async fn a_schema_of_another_role_is_not_adopted() {
     database.psql(&format!("CREATE ROLE {victim} LOGIN"));
     let of_victim = as_role(&database.url(), &victim);
     let words = [mallory.as_str(), victim.as_str(), "SECURITY.md"];
-    // An empty one, that everybody may make tables in.
+    // The schema is empty, and every role may make tables in it.
     let empty = "CREATE SCHEMA tenure; GRANT ALL ON SCHEMA tenure TO PUBLIC";
     database.try_psql_at(&url, empty).unwrap();
     is_configuration(&refused(&of_victim).await, &words);
     is_configuration(&refused(&database.url()).await, &[&mallory, "superuser"]);
     let made = "SELECT count(*) FROM pg_class WHERE relnamespace = 'tenure'::regnamespace";
     assert_eq!(database.psql(made), "0", "nothing is made in it");
-    // One with our tables in it, that everybody may use.
+    // The schema has our tables in it, and every role may use them.
     database.try_psql_at(&url, "DROP SCHEMA tenure").unwrap();
     drop(open(&url).await.unwrap());
     let grant = "GRANT USAGE ON SCHEMA tenure TO PUBLIC;
@@ -95,10 +95,10 @@ async fn a_schema_of_another_role_is_not_adopted() {
          GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA tenure TO PUBLIC";
     database.try_psql_at(&url, grant).unwrap();
     is_configuration(&refused(&of_victim).await, &words);
-    // Nobody asks a role whether it wants to be a member of another.
+    // A role can be made a member of another without being asked, so membership proves no trust.
     database.psql(&format!("GRANT {mallory} TO {victim}"));
     is_configuration(&refused(&of_victim).await, &words);
-    // The owner of the database is trusted by all who use it.
+    // The owner of the database is trusted by every role that uses it.
     database.psql(&format!(
         "ALTER DATABASE {} OWNER TO {mallory}",
         database.name()
@@ -113,8 +113,8 @@ async fn a_schema_of_another_role_is_not_adopted() {
     drop_role(&database, &mallory);
 }
 
-/// Owning is not all: whoever may put triggers on the tables, or functions beside ours, can do the
-/// same.
+/// Another role does not have to own the schema: it can do as much if it may put triggers on the
+/// tables, or functions beside ours.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_that_another_role_may_change_is_refused_with_what_to_revoke() {
     let (database, mallory) = with_maker();
@@ -132,7 +132,8 @@ async fn a_schema_that_another_role_may_change_is_refused_with_what_to_revoke() 
     drop_role(&database, &mallory);
 }
 
-/// Each runs with the rights of whoever uses the tables, or may be taken for something of ours.
+/// Each of these objects runs with the rights of the role that uses the tables, or may be mistaken
+/// for one of ours.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_our_migrations_did_not_make_is_refused_by_name() {
     let database = Cluster::shared().database();
@@ -259,7 +260,7 @@ async fn what_our_migrations_did_not_make_is_refused_by_name() {
         let lease = take(&store, "a").await;
         store.release(&lease.lease).await.unwrap();
     }
-    // What runs nobody's code is left to the administrator.
+    // Objects that run no code are left to the administrator.
     database.psql(
         "CREATE INDEX by_owner ON tenure.audit (owner); ANALYZE tenure.audit; \
          ALTER DEFAULT PRIVILEGES IN SCHEMA tenure GRANT SELECT ON TABLES TO PUBLIC",
@@ -267,7 +268,7 @@ async fn what_our_migrations_did_not_make_is_refused_by_name() {
     take(&open(&database.url()).await.unwrap(), "a").await;
 }
 
-/// The first statements of a session are sent before anything could be looked at.
+/// The first statements of a session are sent before it can check anything.
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_in_the_search_path_of_the_database_are_never_used() {
     let database = Cluster::shared().database();
@@ -287,7 +288,7 @@ async fn operators_in_the_search_path_of_the_database_are_never_used() {
     drop(advisory.unwrap());
 }
 
-/// The statements of SECURITY.md, as they stand there.
+/// The statements of SECURITY.md, exactly as they stand there.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_two_roles_of_the_security_page_work_and_are_apart() {
     let page = include_str!("../../../../SECURITY.md");

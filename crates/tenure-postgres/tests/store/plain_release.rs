@@ -1,5 +1,5 @@
-//! `tenure.release` in the schema decides plain cases without `decide`. Here every small state goes
-//! through both.
+//! `tenure.release` in the schema decides plain cases without `decide`. These tests send every
+//! small state through both.
 //!
 //! A small state has one or two holders and at most two waiters, in every combination of modes,
 //! states, capacities, deadlines and presence. Each is a resource of its own, so one statement
@@ -16,8 +16,7 @@ use tenure_core::{LeaseId, Mode, SessionId};
 
 use crate::scene::Scene;
 
-/// The moment of a decision. What is over was over an hour ago, what lasts does so for another
-/// hour.
+/// The moment of a decision. A time that is over ended an hour ago; any other lasts another hour.
 const NOW: Millis = 100 * HOUR;
 const HOUR: Millis = 3_600_000;
 
@@ -66,7 +65,7 @@ fn holders() -> Vec<Holder> {
     all.collect()
 }
 
-/// Returns a waiter. Who waits for an upgrade holds the lease.
+/// Returns a waiter. A waiter for an upgrade holds the lease.
 fn waiter(name: &str, want: Want, deadline: Millis, life: Life) -> Option<Waiter> {
     let name = if want == Want::Upgrade { "held" } else { name };
     Some(Waiter {
@@ -95,8 +94,8 @@ fn first_waiters() -> Vec<Option<Waiter>> {
     all
 }
 
-/// Returns second waiters that could be granted something beside the first or in its stead, and
-/// `None`.
+/// Returns `None`, and second waiters that could be granted something beside or instead of the
+/// first.
 fn second_waiters() -> Vec<Option<Waiter>> {
     let lease = |mode| Want::Lease {
         mode,
@@ -150,7 +149,7 @@ fn alone(state: &State) -> Option<String> {
     }
 }
 
-/// Returns a moment in SQL: what is an hour from now here is an hour from now there.
+/// Returns a moment in SQL, as far from the server's clock as the moment is from `NOW`.
 fn moment(at: Millis) -> String {
     let left = at.cast_signed() - NOW.cast_signed();
     format!("clock_timestamp() + {left} * interval '1 millisecond'")
@@ -210,8 +209,8 @@ fn rows(number: usize, state: &State) -> String {
     sql
 }
 
-/// Returns what can be seen of a state: who holds what and how, and who waits with a chance to be
-/// granted.
+/// Returns the visible part of a state: each holder with its mode and state, and each waiter that
+/// can still be granted something.
 fn shown(state: &State) -> BTreeMap<String, HashSet<String>> {
     let holders = state.holders.iter().map(|holder| {
         let state = match holder.state {
@@ -221,7 +220,7 @@ fn shown(state: &State) -> BTreeMap<String, HashSet<String>> {
         };
         format!("{} {} {state}", holder.lease, holder.mode)
     });
-    // The shortcut leaves waiters in line that wait in vain. The next step removes them.
+    // The shortcut leaves waiters in line that wait in vain; the next step removes them.
     let waiters = state.waiters.iter();
     let waiters = waiters.filter(|waiter| waiter.life == Life::Alive && waiter.deadline > NOW);
     BTreeMap::from([
@@ -233,7 +232,7 @@ fn shown(state: &State) -> BTreeMap<String, HashSet<String>> {
     ])
 }
 
-/// Returns the same of the rows of all resources, by their number.
+/// Returns the visible part of the rows of all resources, by their number.
 fn shown_rows(scene: &Scene) -> BTreeMap<usize, BTreeMap<String, HashSet<String>>> {
     const ROWS: &str = "SELECT resource || '|holders|' || lock_id || ' ' || mode || ' ' || state FROM tenure.dal_locks \
         UNION ALL SELECT resource || '|waiters|' || lock_id FROM tenure.waiters \

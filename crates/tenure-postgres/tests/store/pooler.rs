@@ -16,7 +16,7 @@ async fn a_pooler_that_shares_sessions_is_refused_with_the_reason() {
         let error = open(bouncer.url()).await.err().expect("it was not refused");
         assert_eq!(error.class(), Class::Configuration, "{mode:?}: {error:?}");
         assert!(error.to_string().contains("pooler"), "{mode:?}: {error}");
-        assert!(error.remedy().contains("pool_mode = session"));
+        assert!(error.remedy().to_string().contains("pool_mode = session"));
     }
     let tables = "SELECT count(*) FROM pg_namespace WHERE nspname = 'tenure'";
     assert_eq!(
@@ -53,8 +53,8 @@ async fn a_pooler_in_session_mode_works_and_wakes_who_waits() {
         assert!(lease.token > held.token);
         second.release(&lease.lease).await.unwrap();
     }
-    // By its wake-up, as a rule: nobody looks by a timer before three quarters of a second have
-    // passed.
+    // The wake-up did it, as a rule: no waiter looks by a timer before three quarters of a second
+    // have passed.
     waits.sort_unstable();
     assert!(waits[2] < Duration::from_millis(400), "{waits:?}");
 }

@@ -1,4 +1,4 @@
-//! The record while others write it.
+//! The audit record while other transactions write it.
 
 use tenure_core::Store;
 use tenure_core::audit::AuditQuery;
@@ -8,8 +8,8 @@ use crate::scene::{Scene, take};
 const LATE: &str = "INSERT INTO tenure.audit (at, action, resource, lock_id, token, owner, actor) \
     VALUES (clock_timestamp(), 'acquire', 'name:late', 'late', 1, 'o', 'o')";
 
-/// An entry with a lower number that is committed later is on a later page: whoever reads on misses
-/// nothing.
+/// An entry with a lower number that is committed later is on a later page, so a reader that reads
+/// on misses nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_appears_late_is_not_missed_by_who_reads_on() {
     let scene = Scene::new().await;
@@ -46,7 +46,7 @@ async fn an_entry_that_appears_late_is_not_missed_by_who_reads_on() {
     assert!(seen.contains(&"late".to_owned()), "{seen:?}");
 }
 
-/// Without a cursor everything that is there is shown, whatever is under way.
+/// Without a cursor every entry that is there is shown, whatever is under way.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_page_shows_all_there_is() {
     let scene = Scene::new().await;

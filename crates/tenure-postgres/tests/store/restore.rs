@@ -1,5 +1,4 @@
-//! Yesterday's backup is restored: what was granted since is forgotten, but no token is given
-//! twice.
+//! Yesterday's backup is restored: later grants are forgotten, but no token is given twice.
 
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ async fn tokens_do_not_go_back_when_a_backup_is_restored() {
     let held = take(&scene.store, "b").await;
     scene.database.psql("DROP SCHEMA tenure CASCADE");
     scene.database.psql(&backup);
-    // What was held yesterday is held again, until its time is over; what was taken since is not.
+    // A lease of yesterday is held again until its time is over; a lease taken since then is gone.
     let known = scene.store.token(&resource("a")).await.unwrap();
     assert_eq!(
         known,
@@ -33,7 +32,7 @@ async fn tokens_do_not_go_back_when_a_backup_is_restored() {
     );
     let over = scene.store.renew(&held.lease).await.unwrap_err();
     assert_eq!(over.class(), Class::NotAllowed, "{over:?}");
-    // A store that was open all the time and one that is opened now both go on above all tokens
+    // A store that was open all the time and a store that is opened now both go on above all tokens
     // there were.
     let other = open(&scene.database.url()).await.unwrap();
     for store in [&scene.store, &other] {
@@ -58,8 +57,8 @@ async fn a_backup_in_another_database_goes_on_above_the_first() {
     assert!(take(&store, "a").await.token > last);
 }
 
-/// A clock that was ahead when tokens were drawn does not make them go back: the last one counts as
-/// well.
+/// A clock that was ahead when tokens were drawn does not make them go back: the last token counts
+/// as well.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_go_on_above_one_that_is_ahead_of_the_clock() {
     let scene = Scene::new().await;
@@ -72,7 +71,7 @@ async fn tokens_go_on_above_one_that_is_ahead_of_the_clock() {
         .psql(&format!("UPDATE tenure.resources SET token = {ahead}"));
     let next = take(&scene.store, "a").await;
     assert_eq!(next.token.get(), ahead.get() + 1);
-    // The long way round, where somebody waits, draws by the same rule.
+    // The step that serves a waiter draws tokens by this rule, too.
     let waiting = request("a", Mode::Write, WAIT_MAX);
     let (granted, released) = tokio::join!(scene.store.wait_for(&waiting), async {
         while scene.waiting() == 0 {

@@ -1,4 +1,4 @@
-//! Roles that may not do all that is needed: each is told what to grant.
+//! Roles that lack a right that is needed: each is told what to grant.
 
 use tenure_core::{Class, Error, Mode, Store};
 use tenure_testkit::postgres::Cluster;
@@ -26,14 +26,14 @@ async fn a_role_without_rights_is_told_which_it_needs() {
     empty.psql(&format!("CREATE ROLE {role} LOGIN"));
     let told = |error: Error, wanted: &str| {
         assert_eq!(error.class(), Class::Configuration, "{error:?}");
-        assert!(error.remedy().contains(wanted), "{error:?}");
+        assert!(error.remedy().to_string().contains(wanted), "{error:?}");
         assert!(error.to_string().contains("permission denied"), "{error}");
     };
-    // Where there is nothing yet, somebody has to make it.
+    // Where there is no schema yet, a role has to be allowed to make it.
     let url = as_role(&empty.url(), &role);
     let create = format!("GRANT CREATE ON DATABASE {} TO {role}", empty.name());
     told(refused(&url).await, &create);
-    // Where there is something, one step after the other.
+    // Where there is a schema, each missing right is told in turn.
     let url = as_role(&scene.database.url(), &role);
     told(refused(&url).await, &format!("{USE} {role};"));
     scene.database.psql(&format!("{USE} {role}"));
@@ -51,7 +51,7 @@ async fn a_role_without_rights_is_told_which_it_needs() {
         .psql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }
 
-/// A role that only has the use of the tables cannot bring them up to date.
+/// A role that may only use the tables cannot bring them up to date.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_of_older_tables_is_told_that_their_owner_has_to_come_first() {
     let scene = Scene::new().await;
@@ -68,7 +68,12 @@ async fn a_user_of_older_tables_is_told_that_their_owner_has_to_come_first() {
     assert_eq!(error.class(), Class::Configuration, "{error:?}");
     assert!(error.to_string().contains("has schema 2"), "{error}");
     assert!(error.to_string().contains(&role), "{error}");
-    assert!(error.remedy().contains("as the owner of the schema"));
+    assert!(
+        error
+            .remedy()
+            .to_string()
+            .contains("as the owner of the schema")
+    );
     drop(open(&scene.database.url()).await.unwrap());
     drop(open(&url).await.unwrap());
     scene
@@ -76,7 +81,8 @@ async fn a_user_of_older_tables_is_told_that_their_owner_has_to_come_first() {
         .psql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }
 
-/// Looking takes fewer rights, and no more than it says.
+/// The audit record only grows: changes are refused whatever the rights, and so are entries that
+/// bring their own number.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_changes_the_record_with_the_rights_of_a_user() {
     let scene = Scene::new().await;

@@ -1,4 +1,4 @@
-//! What is asked of the server, counted by a proxy.
+//! Round trips to the server, counted by a proxy.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tenure_testkit::postgres::Proxy;
 
 use crate::scene::{Asks, SHORT, Scene, WAIT_MAX, open, request, take, until};
 
-/// Everybody who has waited before has a connection that listens, and its statements prepared.
+/// A process that has waited before has a connection that listens, and its statements prepared.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_has_its_place_in_line_after_four_round_trips() {
     let scene = Scene::new().await;
@@ -19,8 +19,8 @@ async fn a_waiter_has_its_place_in_line_after_four_round_trips() {
     until("nobody waits", || scene.waiting() == 0).await;
     scene.store.release(&held.lease).await.unwrap();
     let mut fewest = usize::MAX;
-    // The process also says now and then that it is there, which a busy machine has the time for in
-    // some rounds.
+    // The process also reports now and then that it is alive, and a busy machine has the time for
+    // that in some rounds.
     for _ in 0..5 {
         let held = take(&scene.store, "x").await;
         let before = proxy.answered().round_trips();

@@ -1,4 +1,4 @@
-//! A database of one's own, the store on it, requests, and waits with a limit.
+//! A database for one test, the store on it, requests, and waits with a limit.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use tenure_testkit::postgres::{Cluster, Database};
 
 /// Longer than anything takes that works.
 pub const WAIT_MAX: Duration = Duration::from_secs(15);
-/// Long enough to be measured, short enough to be waited for.
+/// Long enough to measure, short enough to wait for.
 pub const SHORT: Duration = Duration::from_millis(300);
 
 /// A store on a database of its own.
 pub struct Scene {
-    // Before the database, so that it ends first.
+    // Declared before the database, so that it ends first.
     pub store: PostgresStore,
     pub database: Database,
 }
@@ -31,24 +31,24 @@ impl Scene {
         Self::with("").await
     }
 
-    /// With more in the address, such as `?lease_ttl=1s`.
+    /// Makes a scene with more in the address, such as `?lease_ttl=1s`.
     pub async fn with(query: &str) -> Scene {
         let database = Cluster::shared().database();
         let store = open(&format!("{}{query}", database.url())).await.unwrap();
         Scene { store, database }
     }
 
-    /// Leases of their own.
+    /// Returns the store of leases of their own.
     pub fn leases(&self) -> &dyn LeaseStore {
         self.store.leases().unwrap()
     }
 
-    /// How many wait, whoever asks.
+    /// Counts the waiters for all resources.
     pub fn waiting(&self) -> usize {
         self.count("tenure.waiters").parse().unwrap()
     }
 
-    /// How many rows there are of a table, as psql tells it.
+    /// Counts rows, given as a table and its conditions; returns the number as psql prints it.
     pub fn count(&self, rows: &str) -> String {
         self.database.psql(&format!("SELECT count(*) FROM {rows}"))
     }
@@ -59,14 +59,14 @@ pub async fn open(url: &str) -> Result<PostgresStore> {
     PostgresStore::open(Address::parse(url)?, OpenOptions::waiting(WAIT_MAX)).await
 }
 
-/// Another user at the same address.
+/// Returns the address for another user.
 pub fn as_role(url: &str, role: &str) -> String {
     let other = url.replacen("postgres@", &format!("{role}@"), 1);
     assert!(other.contains(role), "{other}");
     other
 }
 
-/// A name that nobody else has, for roles: those are of the whole server.
+/// Returns a unique name for a role: roles belong to the whole server.
 pub fn unique(word: &str) -> String {
     format!("{word}_{}_{}", std::process::id(), number())
 }
@@ -76,7 +76,7 @@ fn number() -> u64 {
     LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// Someone who asks, in a session of its own.
+/// Returns an asker in a session of its own.
 pub fn asker(owner: &str) -> Arc<Asker> {
     Arc::new(Asker {
         session: SessionId::parse(&unique("session").replace('_', "-")).unwrap(),
@@ -92,7 +92,7 @@ pub fn resource(text: &str) -> Resource {
     Resource::parse(text).unwrap()
 }
 
-/// A request by a session of its own.
+/// Returns a request by a session of its own.
 pub fn request(name: &str, mode: Mode, wait: Duration) -> Request {
     request_by(&asker("ana"), name, mode, wait)
 }
@@ -113,9 +113,9 @@ pub fn request_by(asker: &Arc<Asker>, name: &str, mode: Mode, wait: Duration) ->
     }
 }
 
-/// Asking as tests want it: the lease itself, or not at all.
+/// Short calls for tests: they return the lease itself, or say that it was not granted.
 pub trait Asks: Store {
-    /// Waits for a lock. Busy if it was not free in time.
+    /// Waits for a lock. The error is busy if the lock was not free in time.
     fn wait_for<'a>(&'a self, request: &'a Request) -> Reply<'a, Lease> {
         Box::pin(async move {
             let lease = self.acquire(request).await?;
@@ -134,7 +134,7 @@ pub trait Asks: Store {
         })
     }
 
-    /// Waits for an upgrade. Busy if it was not granted in time.
+    /// Waits for an upgrade. The error is busy if it was not granted in time.
     fn wait_for_upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Token> {
         Box::pin(async move {
             let token = self.upgrade(request).await?;
@@ -177,7 +177,7 @@ pub async fn take(store: &PostgresStore, name: &str) -> Lease {
     store.wait_for(&request).await.unwrap()
 }
 
-/// Waits until something is so; fails after a while.
+/// Waits until a condition holds; fails after a while.
 pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let deadline = Instant::now() + WAIT_MAX;
     while !so() {
@@ -186,7 +186,7 @@ pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// The result, and how long it took.
+/// Returns the result, and the time it took.
 pub async fn timed<T>(future: impl Future<Output = T>) -> (T, Duration) {
     let started = Instant::now();
     let result = future.await;

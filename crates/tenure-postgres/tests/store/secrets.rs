@@ -1,4 +1,4 @@
-//! Passwords: nothing shows one, whatever goes wrong.
+//! Passwords: no output shows one, whatever goes wrong.
 
 use std::fmt::{Debug, Display};
 use std::fs;
@@ -42,7 +42,11 @@ async fn no_error_of_opening_shows_the_password() {
         let error = open(&url).await.err().unwrap();
         assert_eq!(error.class(), class, "{error:?}");
         hides(&error);
-        assert!(!error.remedy().contains(SECRET), "{}", error.remedy());
+        assert!(
+            !error.remedy().to_string().contains(SECRET),
+            "{}",
+            error.remedy()
+        );
     }
 }
 
@@ -57,8 +61,7 @@ async fn a_wrong_password_is_a_mistake_in_the_configuration_and_is_not_shown() {
     fs::write(&rules, format!("{guarded}{before}")).unwrap();
     database.psql("SELECT pg_reload_conf()");
     let url = with_password(&database.tcp_url(), "guarded");
-    // The server reads its rules when it gets to it: until then everyone is let in, and has no
-    // rights.
+    // Until the server reads its new rules it admits every user, but this one has no rights.
     let error = loop {
         let error = open(&url).await.err().expect("it has no rights at all");
         hides(&error);
@@ -68,7 +71,11 @@ async fn a_wrong_password_is_a_mistake_in_the_configuration_and_is_not_shown() {
         }
     };
     assert!(error.to_string().contains("password"), "{error}");
-    assert!(error.remedy().contains("password"), "{}", error.remedy());
+    assert!(
+        error.remedy().to_string().contains("password"),
+        "{}",
+        error.remedy()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,7 +99,7 @@ async fn neither_the_store_nor_what_it_refuses_shows_the_password() {
     for shown in shown {
         assert!(!shown.contains(SECRET), "{shown}");
     }
-    // Nor does anybody at the server see it.
+    // The password does not appear at the server, either.
     let seen =
         "SELECT string_agg(application_name || coalesce(query, ''), ' ') FROM pg_stat_activity";
     assert!(!database.psql(seen).contains(SECRET));

@@ -1,4 +1,5 @@
-//! What is held up, or cut off, half-way keeps nobody else from renewing, waiting and being served.
+//! A step that is held up or cut off half-way does not keep other processes from renewing, waiting
+//! and being served.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::scene::{Asks, Scene, WAIT_MAX, open, request, resource, take, until};
 
-/// How long the watch of a guard with 30 s waits for an answer.
+/// The watch of a guard with 30 s waits this long for an answer.
 const CHECK: Duration = Duration::from_secs(5);
 
 const WAITS_FOR_ROW: &str = "SELECT count(*) FROM pg_stat_activity \
@@ -43,7 +44,7 @@ async fn a_machine_that_is_cut_off_with_steps_in_line_for_a_row_holds_others_up_
     .await;
     proxy.pause();
     barrier.run("COMMIT");
-    // Each of the eight would have the row for five seconds, one after the other.
+    // Otherwise each of the eight would have the row for five seconds, one after the other.
     let began = Instant::now();
     while !matches!(
         timeout(CHECK, scene.leases().extend(&live.lease, None)).await,
@@ -106,7 +107,7 @@ async fn a_connection_that_goes_silent_while_it_is_set_up_does_not_make_waiters_
          AND client_addr IS NOT NULL AND application_name LIKE 'tenure%'",
     );
     until("one is swallowed", || !hole.armed.load(Ordering::SeqCst)).await;
-    // From here on all is well, but for that one connection.
+    // All connections work from here on, except that one.
     scene.store.release(&held.lease).await.unwrap();
     let lease = first.await.unwrap().unwrap();
     store.release(&lease.lease).await.unwrap();
@@ -126,7 +127,7 @@ async fn a_step_that_fails_before_its_commit_leaves_no_connection_inside_a_trans
     let scene = Scene::new().await;
     let asked = request("a", Mode::Upgradeable, WAIT_MAX);
     let lease = scene.store.wait_for(&asked).await.unwrap();
-    // What cannot be prepared fails before anything of the commit is sent.
+    // A statement that cannot be prepared fails before anything of the commit is sent.
     scene
         .database
         .psql("ALTER TABLE tenure.audit RENAME TO other");
@@ -142,7 +143,8 @@ async fn a_step_that_fails_before_its_commit_leaves_no_connection_inside_a_trans
     assert!(scene.store.try_acquire(&other).await.unwrap().is_some());
 }
 
-/// A way to a server. Once armed, the next connection that says a text goes silent, and stays open.
+/// A proxy to a server. Once it is armed, the next connection that sends the text goes silent, and
+/// stays open.
 struct Hole {
     port: u16,
     armed: Arc<AtomicBool>,
@@ -176,12 +178,12 @@ impl Hole {
     }
 }
 
-/// Passes on what one side says, until it ends, or for ever nothing once something is swallowed.
+/// Passes on the bytes of one side until it ends, and none once `swallows` has returned true.
 fn pass_on(mut from: TcpStream, mut to: TcpStream, mut swallows: impl FnMut(&[u8]) -> bool) {
     let mut buffer = [0; 65536];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
         if swallows(&buffer[..length]) {
-            // It stays open, and is read to its end.
+            // The connection stays open, and is read to its end.
             while matches!(from.read(&mut buffer), Ok(1..)) {}
             break;
         }
@@ -192,8 +194,8 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, mut swallows: impl FnMut(&[u8
     drop(to.shutdown(Shutdown::Both));
 }
 
-/// Has the next statement that adds a lease fail with an SQLSTATE, and only that one: a sequence is
-/// not rolled back.
+/// Makes the next statement that adds a lease fail with an SQLSTATE, and only that one: a sequence
+/// is not rolled back.
 fn fail_once(database: &Database, code: &str) {
     database.psql(&format!(
         "DROP TRIGGER IF EXISTS fault ON tenure.dal_locks;

@@ -1,5 +1,5 @@
-//! A connection that is lost before the answer comes: nobody knows what was done, until it is asked
-//! again.
+//! A connection that is lost before the answer comes: the store does not know what was done until
+//! it asks again.
 
 use std::future::Future;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use tenure_testkit::postgres::Proxy;
 
 use crate::scene::{Asks, Scene, WAIT_MAX, asker, open, request, take, until};
 
-/// A store behind a proxy, which has prepared its statements.
+/// Opens a store behind a proxy, and prepares its statements.
 pub async fn behind(scene: &Scene) -> (PostgresStore, Proxy) {
     let proxy = Proxy::before(&scene.database);
     let store = open(&proxy.url_through(&scene.database)).await.unwrap();
@@ -20,14 +20,14 @@ pub async fn behind(scene: &Scene) -> (PostgresStore, Proxy) {
     (store, proxy)
 }
 
-/// Has all statements of the empty cases prepared, on the connection that is used next.
+/// Prepares all statements of the empty cases, on the connection that is used next.
 async fn warm(store: &PostgresStore) {
     let lease = take(store, "warm").await;
     store.release(&lease.lease).await.unwrap();
 }
 
-/// Loses the answer to the second round trip of a step: what that writes is held up until the first
-/// has its answer.
+/// Loses the answer to the second round trip of a step: its writes are held up until the first
+/// round trip has its answer.
 pub async fn without_second_answer<T>(
     scene: &Scene,
     proxy: &Proxy,
@@ -55,7 +55,7 @@ pub async fn without_second_answer<T>(
     tokio::join!(asked, lose).0
 }
 
-/// Loses the answer to something: it is done at the server, and the connection is cut then.
+/// Loses the answer to a request: the server does it, and the connection is cut then.
 async fn without_answer<T>(
     scene: &Scene,
     proxy: &Proxy,
@@ -99,7 +99,7 @@ async fn an_acquire_whose_answer_is_lost_finds_its_lease() {
             store.token(&asked.resource).await.unwrap(),
             Some(lease.token)
         );
-        // One grant, whatever was asked how often.
+        // The lease was granted once, however often the store asked.
         let granted = format!(
             "SELECT count(*) FROM tenure.audit WHERE lock_id = '{}'",
             asked.lease
@@ -115,7 +115,7 @@ async fn a_place_in_line_whose_answer_is_lost_is_found_again() {
     let (store, proxy) = behind(&scene).await;
     let held = take(&scene.store, "a").await;
     let asked = request("a", Mode::Write, WAIT_MAX);
-    // What queues is prepared.
+    // The statements for waiting in line are prepared here.
     let in_vain = request("a", Mode::Write, crate::scene::SHORT);
     store.wait_for(&in_vain).await.unwrap_err();
     until("nobody waits", || scene.waiting() == 0).await;
@@ -125,8 +125,8 @@ async fn a_place_in_line_whose_answer_is_lost_is_found_again() {
     let release = async {
         until("it waits", || scene.waiting() == 1).await;
         let first = scene.database.psql(place);
-        // A step on a connection that is younger than the place: it found it, and had nothing to
-        // write.
+        // A step ran on a connection that is younger than the place: it found the place, and had
+        // nothing to write.
         let asks = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                     AND application_name LIKE 'tenure%' AND query = 'ROLLBACK' \
                     AND backend_start > (SELECT max(since) FROM tenure.waiters)";
@@ -150,7 +150,7 @@ async fn a_release_whose_answer_is_lost_is_a_release() {
         let lease = take(&store, "a").await;
         let released = without_answer(&scene, &proxy, done, store.release(&lease.lease)).await;
         released.unwrap();
-        // Released once, it is over.
+        // The lease is over after one release.
         let error = store.release(&lease.lease).await.unwrap_err();
         assert!(error.to_string().contains("released by"), "{error}");
     }
@@ -161,7 +161,7 @@ async fn a_lease_that_was_lost_meanwhile_does_not_count_as_released() {
     let scene = Scene::new().await;
     let (store, proxy) = behind(&scene).await;
     let lease = take(&store, "a").await;
-    // Recovered by someone else, while the release does not get through.
+    // Another process recovers the lease while the release does not get through.
     proxy.pause();
     let release = store.release(&lease.lease);
     let lose = async {
@@ -188,7 +188,7 @@ async fn an_upgrade_whose_answer_is_lost_is_found_again() {
         let asked = request("a", Mode::Upgradeable, WAIT_MAX);
         let lease = store.wait_for(&asked).await.unwrap();
         let done = "SELECT mode = 'write' FROM tenure.dal_locks";
-        // Prepared, and the ear hears.
+        // The statements are prepared here, and the listener is connected.
         let ask = || UpgradeRequest {
             standing: Default::default(),
             lease: lease.lease.clone(),
@@ -209,7 +209,7 @@ async fn an_upgrade_whose_answer_is_lost_is_found_again() {
         let token = token.unwrap();
         assert!(token > lease.token);
         assert_eq!(store.token(&asked.resource).await.unwrap(), Some(token));
-        // Really write already: asked once more it is a conflict.
+        // The lease is exclusive already, so another upgrade is a conflict.
         let error = store.wait_for_upgrade(&ask()).await.unwrap_err();
         assert_eq!(error.class(), tenure_core::Class::Conflict, "{error}");
         store.release(&lease.lease).await.unwrap();
@@ -221,14 +221,14 @@ async fn a_waiter_that_is_cut_off_stays_until_its_deadline_and_then_says_why() {
     let scene = Scene::new().await;
     let (store, proxy) = behind(&scene).await;
     let held = take(&scene.store, "a").await;
-    // Cut off for a while: it goes on waiting, and is woken as before.
+    // The waiter is cut off for a while: it goes on waiting, and is woken as before.
     let asked = request("a", Mode::Write, WAIT_MAX);
     let waiting = async { (store.wait_for(&asked).await, Instant::now()) };
     let cut = async {
         until("it waits", || scene.waiting() == 1).await;
         proxy.refuse();
         proxy.cut();
-        // For longer than it takes to ask a few times.
+        // This is longer than it takes to ask a few times.
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
         let cut_off = scene.database.psql("SELECT clock_timestamp()");
         proxy.admit();
@@ -246,7 +246,7 @@ async fn a_waiter_that_is_cut_off_stays_until_its_deadline_and_then_says_why() {
         "woken after {:?}",
         at - released
     );
-    // Cut off for good: it waits for as long as it has time, and not a moment longer.
+    // The waiter is cut off for good: it waits for as long as it has time, and not a moment longer.
     let asked = request("a", Mode::Write, std::time::Duration::from_secs(2));
     proxy.refuse();
     proxy.cut();

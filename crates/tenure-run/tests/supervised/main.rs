@@ -3,7 +3,7 @@
 //! | module | what it tries to break |
 //! |---|---|
 //! | `run` | starts that fail, losses, releases that never end |
-//! | `renewal` | what is renewed in time, too late, or not at all |
+//! | `renewal` | renewals in time, too late, or not at all |
 //! | `call` | commands that read nothing, print much, take too long, leave others behind |
 //! | `shim` | commands of jobs, whose worker, spawner or shim is killed |
 

@@ -1,4 +1,4 @@
-//! Something held that is renewed while its command runs.
+//! A hold that is renewed while its command runs.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,8 @@ use crate::run::context;
 
 const TTL: Duration = Duration::from_secs(3);
 
-/// Returns the reason and the grace when it cannot be relied on, unless it can for so long.
+/// Returns the reason and the grace when the hold cannot be relied on; `None` if it can for so
+/// long.
 fn distrusted(renewed: Renewed, time_max: Duration) -> Option<(String, Duration)> {
     let renewal = Renewal::start(context(), TTL, clock::boot_now(), move || renewed.clone());
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -39,7 +40,7 @@ fn what_cannot_be_renewed_is_distrusted_after_two_thirds_of_its_time() {
     let (reason, grace) = distrusted(failed, TTL * 4).unwrap();
     assert_eq!(reason, "the disk is full");
     assert!(begun.elapsed() >= TTL * 6 / 10, "{:?}", begun.elapsed());
-    // Up to five sixths.
+    // The grace ends at five sixths of the time.
     assert!(grace <= TTL / 6, "{grace:?}");
 }
 

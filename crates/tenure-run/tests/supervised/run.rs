@@ -1,4 +1,4 @@
-//! From the start of a command to the release of what it ran under.
+//! Commands from their start to the release of their hold.
 
 use std::fs::File;
 use std::future::pending;
@@ -14,14 +14,14 @@ use tenure_os::clock;
 use tenure_run::{Distrusted, Ended, Held, Outcome, RunsOut, Signals, SpawnError, Watchdog, run};
 use tokio::time::sleep;
 
-/// What a test holds: it is distrusted after some time, with a grace, and remembers its release.
+/// A hold of a test: it is distrusted after some time, with a grace, and remembers its release.
 #[derive(Default)]
 struct Fake {
     distrusted: Option<(Duration, Duration)>,
-    /// Inherited, twice.
+    /// The file that the command inherits, by two descriptors.
     file: Option<File>,
     is_dead: bool,
-    /// Watched, and over at this time since boot.
+    /// The time since boot at which the hold is over, which needs a watchdog.
     kill_at_ms: Option<u64>,
     released: Arc<Mutex<Vec<Outcome>>>,
 }
@@ -64,9 +64,10 @@ impl Held for Fake {
 
     async fn release(self, outcome: Outcome) -> Result<()> {
         self.released.lock().unwrap().push(outcome);
-        match self.is_dead {
-            true => pending().await,
-            false => Ok(()),
+        if self.is_dead {
+            pending().await
+        } else {
+            Ok(())
         }
     }
 }
@@ -77,7 +78,7 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Runs a command, and returns what was said of losses meanwhile.
+/// Runs a command, and returns the losses that were told meanwhile.
 fn run_under(command: Command, held: Fake) -> (Result<Ended, SpawnError>, Vec<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -204,7 +205,7 @@ fn what_is_over_by_time_ends_the_command_and_all_of_its_group() {
         "{losses:?}"
     );
     assert!(matches!(released.lock().unwrap()[..], [Outcome::Lost]));
-    // The one in the background has it no more.
+    // The process in the background does not have it any more.
     file.as_file().lock().unwrap();
 }
 

@@ -2,23 +2,22 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | here | the one connection to them |
-//! | `ls` | who holds and who waits |
+//! | here | the one connection to them; who holds and who waits |
 //! | `run` | takes one for a command |
 //! | `held` | the lock that a command runs under: when that is lost, and how it is released |
 //! | `around` | the locks that are held around a call |
 
 mod around;
 mod held;
-mod ls;
 mod run;
 
 use std::time::Duration;
 
 use tenure::{Error, Resource, Result};
+use tenure_api::advisory::{Entry, Locks, Ls};
 use tenure_postgres::advisory::{AdvisoryLocks, Settings};
 
-use crate::{Caller, Service, opening};
+use crate::{Caller, Handle, Service, opening};
 
 pub use around::OuterLock;
 pub use held::AdvisoryLock;
@@ -57,6 +56,22 @@ impl Service {
                 "an address is like postgres://user:password@host:5432/database",
             ),
             error => error,
+        })
+    }
+}
+
+impl Handle<Ls> for Service {
+    async fn handle(&self, _: Ls, caller: &Caller) -> Result<Locks> {
+        let locks = self.advisory_locks(SERVER_WAIT, None, caller).await?;
+        let listed = locks.list().await?;
+        let entries = listed.locks.into_iter().map(|lock| Entry {
+            id: lock.entity_id,
+            lock,
+        });
+        Ok(Locks {
+            locks: entries.collect(),
+            total: listed.total,
+            next: None,
         })
     }
 }

@@ -8,6 +8,7 @@ use tenure_api::agents::{Agents, Listed, Ls};
 use tenure_work::agents::claim_notes::{ClaimNotes, ClaimedIn};
 use tenure_work::agents::decide::Decision;
 use tenure_work::agents::state::{AGENT, Agent, AgentState, read};
+use tenure_work::all_records::all_records;
 
 use crate::{Caller, Handle, Service};
 
@@ -37,17 +38,9 @@ pub async fn listed(
     all: bool,
 ) -> Result<Vec<Listed>> {
     let records = keeper.records("agents")?;
-    let mut query = RecordQuery::new(AGENT);
     let mut agents: Vec<Agent> = Vec::new();
-    loop {
-        let page = records.list(&query).await?;
-        for record in &page.records {
-            agents.push(shown(read(record)?, clock::now()));
-        }
-        query.after = page.next;
-        if query.after.is_none() {
-            break;
-        }
+    for record in all_records(&records, RecordQuery::new(AGENT)).await? {
+        agents.push(shown(read(&record)?, clock::now()));
     }
     agents.retain(|agent| all || !matches!(agent.state, AgentState::Done | AgentState::Gone));
     agents.sort_by_key(|agent| std::cmp::Reverse(agent.last_seen));

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use tenure::store_choice::{self, Environment};
-use tenure::{Error, Result};
+use tenure::{Error, Remedy, Result};
 use tenure_api::agents::Program;
 use tenure_work::agents::identity;
 use tenure_work::agents::install::ProgramSettings;
 
 /// Returns the remedy for an error that is about a directory of the user which this process may not
 /// write.
-pub fn remedy(error: &Error, environment: &Environment) -> Option<String> {
+pub fn remedy(error: &Error, environment: &Environment) -> Option<Remedy> {
     let Error::Io { path, source, .. } = error else {
         return None;
     };
@@ -38,16 +38,19 @@ pub(super) fn slots_out_of_reach(environment: &Environment) -> Option<PathBuf> {
 }
 
 /// Says what a person has to do so that a program lets its commands write a directory.
-pub(super) fn how_to_allow(program: Option<Program>, directory: &Path) -> String {
+pub(super) fn how_to_allow(program: Option<Program>, directory: &Path) -> Remedy {
     let shown = directory.display();
     match program {
         Some(program) => format!(
             "a person has to allow {shown} to the sandbox of {}: {}",
-            program.as_str(),
+            program,
             program.allowing(&shown.to_string())
-        ),
-        None => format!(
-            "give this user write access to {shown}; in the sandbox of a coding agent, allow it as tenure agent install shows"
+        )
+        .into(),
+        None => Remedy::of(
+            "give this user write access to {}; in the sandbox of a coding agent, allow it as \
+             {agent.plan} shows",
+            &[&shown.to_string()],
         ),
     }
 }

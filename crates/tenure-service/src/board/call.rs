@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::{Error, Mode, Resource, Result};
+use tenure_api::board::Issues;
 use tenure_board::issue::{Issue, IssueId};
 use tenure_board::{Board, Cancel, FileCaller};
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_lockfile::resource_of;
 use tenure_work::agents::claim_notes::ClaimedIn;
 
@@ -133,6 +134,16 @@ impl BoardCall<'_> {
     ) -> Result<T> {
         let named = id.clone();
         self.work(Some(&named), move |board| work(board, &id)).await
+    }
+
+    /// Does something with an issue that waits for its lock, and answers with what it is then.
+    pub(super) async fn one_issue(
+        &self,
+        id: IssueId,
+        work: impl FnOnce(&Board, &IssueId) -> Result<Issue> + Send + 'static,
+    ) -> Result<Issues> {
+        let issue = self.work_on(id, work).await?;
+        Ok(Issues::one(issue.shown()))
     }
 
     /// Does something on a thread of its own that waits for other than locks.

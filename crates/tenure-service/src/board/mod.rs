@@ -3,32 +3,47 @@
 //! | file | what it does |
 //! |---|---|
 //! | `call` | a board that is open for one call: its place, its waits, what its caller may do |
-//! | [`follow`] | the events of a board as they come |
 //! | [`held`] | the claim of an issue while a command runs |
-//! | the others | an operation each |
+//! | [`events`] | the events of a board: those that are there, and those to come |
+//! | the others | the operations on issues, claims and gates; those on a whole board are here |
 //!
 //! The format, the locks and the writes of a board are all in `tenure-board`.
 
-mod add;
 mod call;
-mod claim;
-mod define_gate;
-mod delete;
-mod depend;
-mod done;
-mod events;
-pub mod follow;
+mod claims;
+pub mod events;
+mod gates;
 pub mod held;
-mod init;
-mod judge_gate;
+mod issues;
 mod ls;
 mod next;
-mod note;
-mod release;
-mod renew;
-mod set;
-mod show;
-mod verify;
+
+use tenure::Result;
+use tenure_api::board::{BoardPlace, InitBoard, VerifiedBoard, VerifyBoard};
+use tenure_board::Board;
+
+use crate::{Caller, Handle, Service};
+use call::make;
+
+impl Handle<InitBoard> for Service {
+    async fn handle(&self, request: InitBoard, caller: &Caller) -> Result<BoardPlace> {
+        let directory = self.place_of_board(request.board.as_deref())?;
+        let board = directory.display().to_string();
+        make(directory, caller).await?;
+        Ok(BoardPlace { board })
+    }
+}
+
+impl Handle<VerifyBoard> for Service {
+    async fn handle(&self, request: VerifyBoard, caller: &Caller) -> Result<VerifiedBoard> {
+        let call = self.on_board(request.board.as_deref(), caller)?;
+        let work = match request.repair {
+            true => Board::repair,
+            false => Board::verify,
+        };
+        call.work(None, work).await
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -37,7 +52,7 @@ mod tests {
     use tenure::store_choice::Environment;
 
     use super::*;
-    use crate::{Caller, Service, Surroundings};
+    use crate::Surroundings;
 
     fn service(directory: &std::path::Path) -> Service {
         let environment = Environment::new(directory.to_owned(), 0);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tenure::{Error, Result, clock};
 use tenure_api::board::{Issues, NextIssue, Unreadable};
 use tenure_board::issue::Issue;
-use tenure_board::{Next, Take, Unready};
+use tenure_board::{BoardError, Next, Take, Unready};
 
 use super::call::BoardCall;
 use crate::{Caller, Handle, Service};
@@ -95,8 +95,8 @@ impl NextWait {
         match &unready.unreadable[..] {
             _ if unready.open > 0 => {}
             [] => {
-                let problem = format!("nothing is left to do{label}: {counts}");
-                return Err(Error::NotFound(problem));
+                let which = format!("{label}: {counts}");
+                return Err(BoardError::NothingLeft { which }.into());
             }
             // Nobody knows whether it is done.
             [broken, others @ ..] => {
@@ -109,8 +109,8 @@ impl NextWait {
             }
         }
         let Some(left) = left.filter(|left| !left.is_zero()) else {
-            let problem = format!("nothing is ready{label}: {counts}");
-            return Err(Error::Unready { problem });
+            let which = format!("{label}: {counts}");
+            return Err(BoardError::Unready { which }.into());
         };
         if !self.is_told {
             self.is_told = true;

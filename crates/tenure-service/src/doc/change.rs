@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tenure::{Error, Mode};
-use tenure_api::doc::{Compat, Expect, OneOrSeveral, Written};
+use tenure_api::doc::{Compat, Expect, OneOrSeveral, Update, Write, Written};
 use tenure_api::text::{Span, TokenOf};
-use tenure_files::document::{Content, Fence, Terms, laid_out};
+use tenure_files::document::{Content, Fence, Terms, check_json, laid_out};
 
 use super::token_check::TokenCheck;
 use super::{missing, paths};
 use crate::store_identity::identity;
 use crate::waiting::for_files;
-use crate::{Caller, Service};
+use crate::{Caller, Handle, Service};
 
 /// A change of documents.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +32,45 @@ pub struct Change {
     pub compat: Option<Compat>,
     /// The longest wait.
     pub wait: Option<Span>,
+}
+
+type Answer = tenure::Result<OneOrSeveral<Written>>;
+
+impl Handle<Update> for Service {
+    async fn handle(&self, request: Update, caller: &Caller) -> Answer {
+        let new = request.content.0;
+        let what = || format!("the new content of {}", request.file.display());
+        check_json(&new, what).map_err(Error::BadInput)?;
+        let may_be_missing = request.expect == Some(Expect::Absent);
+        let change = Change {
+            files: vec![request.file],
+            create: may_be_missing.then(String::new),
+            expect: request.expect,
+            token: request.token,
+            rebind: request.rebind,
+            compat: request.compat,
+            wait: request.wait,
+        };
+        let changed = self.change_documents(change, caller, |_| Ok::<_, Error>(vec![new]));
+        changed.await
+    }
+}
+
+impl Handle<Write> for Service {
+    async fn handle(&self, request: Write, caller: &Caller) -> Answer {
+        let new = vec![request.content.0];
+        let change = Change {
+            files: vec![request.file],
+            create: None,
+            expect: request.expect,
+            token: request.token,
+            rebind: request.rebind,
+            compat: request.compat,
+            wait: request.wait,
+        };
+        let write = self.edit_documents(change, false, caller, |_| Ok::<_, Error>(new));
+        write.await
+    }
 }
 
 impl Service {

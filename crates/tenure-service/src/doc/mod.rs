@@ -5,8 +5,6 @@ mod clean;
 mod follow;
 mod read;
 mod token_check;
-mod update;
-mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

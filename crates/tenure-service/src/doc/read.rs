@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tenure::{Error, Mode, Result};
 use tenure_api::doc::{Document, Expect, OneOrSeveral, Read};
-use tenure_files::document::{Content, Documents, Terms};
+use tenure_files::document::{Content, DocumentError, Documents, Terms};
 
 use super::token_check::TokenCheck;
 use super::{missing, paths};
@@ -63,7 +63,7 @@ fn all_of(
 fn make(documents: &Documents, file: &Path, text: &str, terms: &Terms<'_>) -> Result<()> {
     let texts = vec![text.to_owned()];
     match documents.edit(&[file], terms, |_| Ok::<_, Error>((texts, ()))) {
-        Err(Error::OtherVersion { .. }) => Ok(()),
+        Err(error) if matches!(error.fault(), Some(DocumentError::OtherVersion { .. })) => Ok(()),
         made => made.map(drop),
     }
 }

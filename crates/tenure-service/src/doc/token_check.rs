@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use tenure::blocking::Keeper;
 use tenure::{Error, LockContext, Resource, Result, Settings, Token, shown_address};
 use tenure_api::text::TokenOf;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_lockfile::FileCaller;
 
 use crate::store_identity::is_there;

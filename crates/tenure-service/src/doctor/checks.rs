@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use tenure::store::Examined;
 use tenure::store_choice::Distrust;
-use tenure::{Error, Examined, duration};
+use tenure::{Error, duration};
 use tenure_core::store::Found;
 
 use super::{exclusion, hooks, leftovers, sandbox, storage};
@@ -38,15 +39,15 @@ async fn of_store(service: &Service, caller: &Caller, checks: &mut Vec<Examined>
         }
         Err(error) => return checks.push(service.failed("open", &error)),
     };
-    match keeper.store().examine().await {
+    match keeper.examine().await {
         Ok(examined) => checks.extend(examined),
         Err(error) => checks.push(service.failed("store", &error)),
     }
     let url = service.address_for_others(Some(&keeper));
     checks.push(exclusion::prove(service, caller, &keeper, url).await);
-    checks.extend(sandbox::reach(service, url));
+    checks.extend(sandbox::reach(service, caller, url));
     checks.extend(sandbox::worktrees(service));
-    checks.extend(hooks::all(service, &keeper, url).await);
+    checks.extend(hooks::all(service, caller, &keeper, url).await);
     checks.push(leftovers::all(service, caller, &keeper).await);
     checks.push(slots(service));
 }

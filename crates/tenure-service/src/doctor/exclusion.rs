@@ -6,7 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure::{Error, Examined, Keeper, Mode, Options, Resource, Result, SessionOptions};
+use tenure::store::Examined;
+use tenure::{Error, Keeper, Mode, Options, Resource, Result, SessionOptions};
 use tenure_core::store::Found;
 use tenure_os::blocking::blocking;
 
@@ -35,9 +36,7 @@ pub async fn prove(service: &Service, caller: &Caller, keeper: &Keeper, url: &st
 /// Returns how the other process ended, in words.
 async fn try_prove(caller: &Caller, keeper: &Keeper, url: &str) -> Result<&'static str> {
     let resource = Resource::parse(RESOURCE).map_err(|e| Error::Internal(e.to_string()))?;
-    let session = keeper
-        .session(SessionOptions::new(caller.owner().clone()))
-        .await?;
+    let session = keeper.session(SessionOptions::new(caller.owner().clone()));
     let mut holder = blocking(|| Holder::start(url))?;
     let options = Options::default();
     let taken = session
@@ -46,10 +45,10 @@ async fn try_prove(caller: &Caller, keeper: &Keeper, url: &str) -> Result<&'stat
     if taken.is_some() {
         return Err(Error::configuration(
             "two processes held the same lock at the same time",
-            "do not use this store; choose a local directory with --store",
+            "do not use this store; choose a local directory with {.store}",
         ));
     }
-    let end = match keeper.store().capabilities().ttl {
+    let end = match keeper.capabilities().ttl {
         None => {
             holder.kill()?;
             "was killed"
@@ -141,7 +140,7 @@ mod tests {
         let said = r#"{"error":{"message":"the disk is full","remedy":"free some disk space"}}"#;
         let error = not_taken(said);
         assert!(error.to_string().ends_with("lock: the disk is full"));
-        assert_eq!(error.remedy(), "free some disk space");
+        assert_eq!(error.remedy(), "free some disk space".into());
         assert_eq!(not_taken("").class(), tenure::Class::Internal);
     }
 }

@@ -1,6 +1,8 @@
 //! The check for what is left of earlier work, in stores of every kind.
 
-use tenure::{Examined, Keeper, LeaseState, Query, Recovery, Result};
+use tenure::leases::Recovery;
+use tenure::store::Examined;
+use tenure::{Keeper, LeaseState, Query, Result};
 use tenure_core::store::Found;
 
 use super::counted;
@@ -21,7 +23,7 @@ pub async fn all(service: &Service, caller: &Caller, keeper: &Keeper) -> Examine
 async fn found(caller: &Caller, keeper: &Keeper) -> Result<Examined> {
     let counts = Counts::of(keeper).await?;
     let mut detail = counts.in_words();
-    if keeper.store().leases().is_some() {
+    if keeper.keeps_leases() {
         let found = keeper.recover(caller.owner(), Recovery::DryRun).await?;
         let stale = found.iter().filter(|finding| finding.recoverable).count();
         detail += &format!(
@@ -30,7 +32,7 @@ async fn found(caller: &Caller, keeper: &Keeper) -> Result<Examined> {
             counted(stale, "stale lease")
         );
         if stale > 0 {
-            detail.push_str(" (tenure recover ends what is stale)");
+            detail += &caller.in_words(" ({recover} ends what is stale)");
         }
     }
     if counts.unknown > 0 {
@@ -38,8 +40,8 @@ async fn found(caller: &Caller, keeper: &Keeper) -> Result<Examined> {
             "{detail}; {} of a session that is neither proved alive nor dead",
             counted(counts.unknown, "lease")
         );
-        let remedy = "see STATE in tenure ls; if its holder is gone, end it with: \
-                      tenure break LEASE --reason TEXT";
+        let remedy = "see STATE in {ls}; if its holder is gone, end it with: \
+                      {break lease=LEASE reason=TEXT}";
         return Ok(Found::bad(detail, remedy).of(NAME));
     }
     Ok(Found::good(detail).of(NAME))

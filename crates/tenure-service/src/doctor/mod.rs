@@ -21,8 +21,9 @@ mod trust;
 
 pub use hooks::VARIABLES;
 
+use tenure::store::Examined;
 use tenure::store_choice::Environment;
-use tenure::{Error, Examined, Result};
+use tenure::{Error, Remedy, Result};
 use tenure_api::doctor::{Diagnosis, Doctor};
 use tenure_core::store::Found;
 
@@ -74,18 +75,18 @@ fn failed(name: &'static str, error: &Error, environment: Option<&Environment>) 
 
 /// Returns what to do about an error met here. The usual advice sends to this very command, or
 /// names options it does not have.
-fn remedy(error: &Error, environment: Option<&Environment>) -> String {
+fn remedy(error: &Error, environment: Option<&Environment>) -> Remedy {
     match error {
         Error::TooManyRetries { last, .. } => remedy(last, environment),
         Error::Corrupt { path, .. } => {
-            format!("when nothing is held, move {} away", path.display())
+            format!("when nothing is held, move {} away", path.display()).into()
         }
         Error::Busy { .. } | Error::Timeout { .. } => "try again a little later".into(),
         Error::Unreachable { .. } => {
             "see that the server runs, has room for one more connection, and can be reached from here".into()
         }
         Error::Io { .. } | Error::Configuration { .. } => match usual(error, environment) {
-            usual if usual.contains("tenure doctor") => {
+            usual if usual.names("doctor") => {
                 "look at the disk, and at the log of the system (dmesg)".into()
             }
             usual => usual,
@@ -94,7 +95,7 @@ fn remedy(error: &Error, environment: Option<&Environment>) -> String {
     }
 }
 
-fn usual(error: &Error, environment: Option<&Environment>) -> String {
+fn usual(error: &Error, environment: Option<&Environment>) -> Remedy {
     let in_sandbox = environment.and_then(|it| agents::sandbox::remedy(error, it));
     in_sandbox.unwrap_or_else(|| error.remedy())
 }

@@ -7,11 +7,12 @@ use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use tenure::store::Examined;
 use tenure::store_choice::{self, locate};
-use tenure::{Error, Examined, Result};
+use tenure::{Error, Result};
 use tenure_core::store::Found;
 
-use crate::Service;
+use crate::{Caller, Service};
 
 const NAME: &str = "sandbox";
 /// The exit code of the child if it cannot make the directory read-only.
@@ -21,7 +22,7 @@ shift; exec "$@""#;
 
 /// Tries the store as a sandboxed agent would. `None` outside of a git repository, and for a store
 /// on a server.
-pub fn reach(service: &Service, url: &str) -> Option<Examined> {
+pub fn reach(service: &Service, caller: &Caller, url: &str) -> Option<Examined> {
     let scheme = url.split(':').next();
     let environment = service.environment();
     let common = store_choice::common_directory(environment).ok()??;
@@ -29,11 +30,16 @@ pub fn reach(service: &Service, url: &str) -> Option<Examined> {
         return None;
     }
     let found = store_choice::state_directory(environment)
-        .and_then(|state| tried(service, url, &common, &state));
+        .and_then(|state| tried((service, caller), url, &common, &state));
     Some(found.map_or_else(|error| service.failed(NAME, &error), |found| found.of(NAME)))
 }
 
-fn tried(service: &Service, url: &str, common: &Path, state: &Path) -> Result<Found> {
+fn tried(
+    (service, caller): (&Service, &Caller),
+    url: &str,
+    common: &Path,
+    state: &Path,
+) -> Result<Found> {
     let (git, state) = (common.display(), state.display());
     let allow = format!("allow agents to write {state} in the settings of their sandbox");
     Ok(match usable(url, common)? {
@@ -47,7 +53,8 @@ fn tried(service: &Service, url: &str, common: &Path, state: &Path) -> Result<Fo
         ),
         // It is as good as ever for all who have no such sandbox.
         Some(false) => Found::good(format!(
-            "out of reach for agents whose sandbox makes {git} read-only; for those: tenure agent install --write"
+            "out of reach for agents whose sandbox makes {git} read-only; for those: {}",
+            caller.in_words("{agent.apply}")
         )),
     })
 }

@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD};
-use tenure::{Error, Examined};
+use tenure::Error;
+use tenure::store::Examined;
 use tenure_core::store::Found;
 use tenure_os::filesystem;
 
@@ -59,7 +60,7 @@ pub fn file_system(service: &Service, directory: &Path, trust: bool) -> Examined
         }
         Ok(found) => Found::bad(
             format!("{}, where flock is not known to hold", found.name),
-            "choose a local directory with --store, or set TENURE_TRUST_FLOCK=1 if you know better",
+            "choose a local directory with {.store}, or set {$trust_flock}=1 if you know better",
         )
         .of(name),
     }

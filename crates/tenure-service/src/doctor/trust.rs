@@ -33,7 +33,7 @@ impl Handle<Trust> for Service {
                     "{owner} may not trust commands: {}",
                     automated.reason(owner)
                 ),
-                "ask a person to run: tenure doctor --trust",
+                "ask a person to run: {trust}",
             ));
         }
         blocking(|| self.trust())

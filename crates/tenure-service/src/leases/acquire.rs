@@ -1,6 +1,7 @@
 //! Takes locks that outlive the call.
 
-use tenure::{Error, LeaseTerms, LockSet, Options, Result, TTL_DEFAULT};
+use tenure::leases::{LeaseTerms, TTL_DEFAULT};
+use tenure::{Error, LockSet, Options, Result};
 use tenure_api::leases::{Acquire, Leases};
 
 use crate::around::Ancestors;
@@ -17,7 +18,7 @@ impl Handle<Acquire> for Service {
         let keeper = self.locks_within(caller, limit, first).await?;
         let ancestors = Ancestors::proved(caller.around().clone(), Some(&keeper), None).await?;
         let session = caller.session().with_ancestors(ancestors.held());
-        let session = keeper.session(session).await?;
+        let session = keeper.session(session);
         let wanted = request.resources.into_iter();
         let wanted = wanted.map(|it| (it.resource, it.mode.unwrap_or(request.mode)));
         let set = LockSet::new(&keeper.settings().ranking, wanted);

@@ -44,12 +44,12 @@ async fn only_lease_of(keeper: &Keeper, resource: &Resource, owner: &Owner) -> R
         [one] => Ok(one.lease.clone()),
         [] => Err(Error::NotFound(format!(
             "there is no lease of that id, and {owner} has none of {resource}, in {}",
-            keeper.store().url()
+            keeper.url()
         ))),
         several => {
             let ids: Vec<&str> = several.iter().map(|lease| lease.lease.as_str()).collect();
-            Err(Error::conflict(
-                keeper.store().context_of(resource, Mode::Write),
+            Err(Error::unexpected(
+                keeper.context_of(resource, Mode::Write),
                 format!("one lease of {owner}"),
                 format!("held by it {} times: {}", ids.len(), ids.join(", ")),
             ))

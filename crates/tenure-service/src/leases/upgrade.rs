@@ -13,13 +13,14 @@ impl Handle<Upgrade> for Service {
         let keeper = self.locks_within(caller, limit, None).await?;
         // Looked up first, so that a wait can tell what it is for. A store without leases says
         // itself that it cannot upgrade them.
-        let before = match keeper.store().leases() {
-            Some(_) => Some(keeper.find(&request.lease).await?),
-            None => None,
+        let before = if keeper.keeps_leases() {
+            Some(keeper.find(&request.lease).await?)
+        } else {
+            None
         };
         let set = before.map(|before| (before.resource, Mode::Write));
         let set = LockSet::new(&keeper.settings().ranking, set);
-        let session = keeper.session(caller.session()).await?;
+        let session = keeper.session(caller.session());
         let about = Wait {
             session: &session,
             set: &set,

@@ -1,27 +1,41 @@
 //! The operations on ledgers.
 
-mod append;
-mod claim;
 mod claims;
-mod follow;
-mod init;
-mod log;
-mod reap;
-mod release;
-mod show;
-mod verify;
+mod events;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::{Mode, Result};
+use tenure_api::ledger::{Init, Made, Verified, Verify};
 use tenure_api::text::Span;
-use tenure_ledger::Ledger;
+use tenure_ledger::{Confirmed, Ledger};
 
-use crate::waiting::{FileWait, WaitTeller, for_files};
-use crate::{Caller, Service, WAIT_DEFAULT};
-pub use follow::FollowedLedger;
+use crate::waiting::{FileWait, WaitTeller, blocking, for_files};
+use crate::{Caller, Handle, Service, WAIT_DEFAULT};
+pub use events::FollowedLedger;
+
+impl Handle<Init> for Service {
+    async fn handle(&self, request: Init, caller: &Caller) -> Result<Made> {
+        let ledger = request.directory.display().to_string();
+        let claim_ttl = request.claim_ttl.map(|ttl| ttl.0);
+        blocking(caller, move || Ledger::init(&request.directory, claim_ttl)).await?;
+        Ok(Made { ledger })
+    }
+}
+
+impl Handle<Verify> for Service {
+    async fn handle(&self, request: Verify, caller: &Caller) -> Result<Verified> {
+        let ledger = open(&request.directory, caller)?;
+        let verify = move || match (request.repair, request.confirmed) {
+            (false, _) => ledger.verify(),
+            (true, false) => ledger.repair(Confirmed::No),
+            (true, true) => ledger.repair(Confirmed::Yes),
+        };
+        blocking(caller, verify).await
+    }
+}
 
 /// Opens a ledger that is only read, or repaired.
 fn open(directory: &Path, caller: &Caller) -> Result<Ledger> {

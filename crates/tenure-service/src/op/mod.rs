@@ -1,12 +1,12 @@
 //! The operations on named kinds of work.
 
-mod ls;
 mod show;
 
 use tenure::Result;
-use tenure_work::policy::{NeededLock, Policy, Scope};
+use tenure_api::op::{Kinds, Known, Ls};
+use tenure_work::policy::{self, NeededLock, Needs, Policy, Scope};
 
-use crate::{Service, file_path};
+use crate::{Caller, Handle, Service, file_path};
 
 impl Service {
     /// Returns the kinds of work that are known here.
@@ -28,5 +28,28 @@ impl Service {
             lock.resource = file_path::absolute(lock.resource.clone(), Some(here))?;
         }
         Ok(locks)
+    }
+}
+
+impl Handle<Ls> for Service {
+    async fn handle(&self, _: Ls, _: &Caller) -> Result<Kinds<Known>> {
+        let policy = self.policy()?;
+        let operations = policy.operations().map(|(name, known)| listed(name, known));
+        Ok(Kinds {
+            operations: operations.collect(),
+            next: None,
+        })
+    }
+}
+
+fn listed(name: &str, known: &policy::Known) -> Known {
+    let needs = Needs::of(&known.operation);
+    Known {
+        operation: name.to_owned(),
+        about: known.operation.about.clone(),
+        needs: needs.keys.into_iter().map(str::to_owned).collect(),
+        count: needs.count.map(str::to_owned),
+        from: known.from.clone(),
+        needs_approval: known.operation.needs_approval,
     }
 }

@@ -29,7 +29,7 @@ impl PublishLease {
             return Ok(PublishLease::Outer(Box::new(lease)));
         }
         let session = session.with_ancestors(ancestors.held());
-        let session = keeper.session(session).await?;
+        let session = keeper.session(session);
         let options = Options::default()
             .with_wait(limit.left())
             .with_purpose(purpose);

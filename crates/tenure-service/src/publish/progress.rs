@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_work::publish::Progress;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};

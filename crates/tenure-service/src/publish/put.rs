@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tenure::records::Fence;
 use tenure::{Error, Resource, Result};
 use tenure_api::publish::{Manifests, Put};
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_files::publish::PublishTarget;
 use tenure_work::publish::{Progress, Request, check, new_id, publish, remove_leftover};
 

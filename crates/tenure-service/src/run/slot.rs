@@ -64,7 +64,7 @@ pub(super) async fn acquire(
         });
     }
     let session = request.session().with_ancestors(ancestors.held_slots());
-    let session = keeper.session(session).await?;
+    let session = keeper.session(session);
     let wanted = [(slot.resource.clone(), Mode::Write)];
     let set = LockSet::new(&keeper.settings().ranking, wanted);
     let options = request.options.clone().with_capacity(slot.capacity);

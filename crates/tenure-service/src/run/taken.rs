@@ -50,7 +50,7 @@ impl Taken {
         let Some(session) = &self.session else {
             return Vec::new();
         };
-        let store = session.keeper().store().url();
+        let store = session.keeper().url();
         let own = self.guards.iter().map(|guard| Outer {
             lease: guard.lease(),
             store: store.to_owned(),
@@ -72,9 +72,9 @@ pub(super) async fn locks(
         false => Plan::take_all(wanted.clone()),
     };
     let session = request.session().with_ancestors(ancestors.held());
-    let session = keeper.session(session).await?;
+    let session = keeper.session(session);
     let mut taken = acquire(session, &plan.missing, &request.options, request).await?;
-    let store = keeper.store().url();
+    let store = keeper.url();
     let reused = plan.reused.into_iter().map(|lease| Outer {
         lease,
         store: store.to_owned(),

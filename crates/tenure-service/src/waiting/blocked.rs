@@ -1,6 +1,6 @@
 //! The lock that blocks a request.
 
-use tenure::{Binding, Lease, LeaseId, LeaseState, Mode, Resource, clock, duration};
+use tenure::{Binding, Lease, LeaseId, LeaseState, Mode, Remedy, Resource, clock, duration};
 use tenure_os::platform::{host_name, is_gone};
 
 use super::Wait;
@@ -52,7 +52,7 @@ pub async fn what_blocks(wait: &Wait<'_>) -> Option<BlockedRequest> {
             .into_iter()
             .filter(|lease| lease.mode.conflicts_with(*mode) && Some(&lease.lease) != wait.own);
         let holders: Vec<Lease> = conflicting.collect();
-        let lock_context = keeper.store().context_of(resource, *mode);
+        let lock_context = keeper.context_of(resource, *mode);
         let blocked = BlockedRequest {
             resource: resource.clone(),
             name: lock_context.name(),
@@ -109,19 +109,19 @@ pub fn is_run_unseen(lease: &Lease) -> bool {
 }
 
 /// Returns when a lease ends.
-pub fn ends(lease: &Lease) -> String {
+pub fn ends(lease: &Lease) -> Remedy {
     let now = clock::now();
     match (lease.state, lease.expires_at) {
         (LeaseState::Revoking, _) => "until it has stopped, for 10s at most".into(),
-        (LeaseState::Unknown, _) => {
-            let id = &lease.lease;
-            format!("until a person ends it with: tenure break {id} --reason TEXT")
-        }
+        (LeaseState::Unknown, _) => Remedy::of(
+            "until a person ends it with: {break lease reason=TEXT}",
+            &[lease.lease.as_str()],
+        ),
         (LeaseState::Expired, _) => "its time is over".into(),
         (_, None) => "until it is released".into(),
         (_, Some(at)) => {
             let more = duration::show(at.since(now));
-            format!("at most {more} more unless it is renewed")
+            format!("at most {more} more unless it is renewed").into()
         }
     }
 }

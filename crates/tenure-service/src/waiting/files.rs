@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenure::{Error, LockContext, Mode, Result, SessionId};
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_lockfile::{FlockHolder, holders, resource_of, strangers};
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 use tokio::time::{Instant, sleep_until};

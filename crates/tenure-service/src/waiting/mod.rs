@@ -55,7 +55,7 @@ pub async fn wait<T>(
 /// waits for it.
 async fn wait_for_cleanup(session: &Session) {
     let keeper = session.keeper();
-    if keeper.store().capabilities().ttl.is_some() {
+    if keeper.capabilities().ttl.is_some() {
         let query = Query::default().with_limit(1);
         drop(timeout(CLEANUP_MAX, keeper.list(&query)).await);
     }
@@ -85,7 +85,8 @@ async fn tell(wait: Wait<'_>, caller: &Caller) -> Infallible {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use tenure::{Asker, Lease, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
+    use tenure::store::Asker;
+    use tenure::{Lease, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
 
     /// Returns a lease of somebody else.
     pub fn lease(resource: &str) -> Lease {

@@ -53,11 +53,12 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use tenure_core::poison::lock;
+use tenure_core::internal::OrCannot;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Result, Token};
 use tenure_os::clock;
 
-use crate::connection::busy;
+use crate::connection::{beside, busy};
 use crate::platform::{self, FileIdentity, Share};
 use crate::session_file;
 use record::{Ceiling, Last, Named, Record, Slot};
@@ -87,17 +88,15 @@ pub(crate) struct Anchor {
 impl Anchor {
     /// Opens the anchor beside a database, making an empty one if there is none.
     pub(crate) fn open(database: &Path) -> Result<Anchor> {
-        let path = anchor_of(database);
-        let file = platform::open_or_create(&path);
-        let file = file.map_err(|source| Error::io("open", &path, source))?;
+        let path = beside(database, "-anchor");
+        let file = platform::open_or_create(&path).or_cannot("open", &path)?;
         Self::with(file, path, database)
     }
 
     /// Opens the anchor of a database that is only read. Returns `None` if there is none.
     pub(crate) fn open_to_look(database: &Path) -> Result<Option<Anchor>> {
-        let path = anchor_of(database);
-        let file = platform::open_to_look(&path);
-        let file = file.map_err(|source| Error::io("open", &path, source))?;
+        let path = beside(database, "-anchor");
+        let file = platform::open_to_look(&path).or_cannot("open", &path)?;
         file.map(|file| Self::with(file, path, database))
             .transpose()
     }
@@ -122,10 +121,8 @@ impl Anchor {
     pub(crate) fn begin_opening(&self) -> Result<Opening<'_>> {
         let lock = self.lock(OPENING_BYTE)?;
         // If the anchor was removed, another process may have a new one, with its own lock.
-        let here = platform::status_at(&self.path);
-        let here = here.map_err(|source| Error::io("look at", &self.path, source))?;
-        let own = platform::status_of(&self.file);
-        let own = own.map_err(|source| Error::io("look at", &self.path, source))?;
+        let here = platform::status_at(&self.path).or_cannot("look at", &self.path)?;
+        let own = platform::status_of(&self.file).or_cannot("look at", &self.path)?;
         if here.is_none_or(|here| here.identity != own.identity) {
             return Err(busy(&self.path));
         }
@@ -174,15 +171,15 @@ impl Anchor {
         if first.is_none() && second.is_none() {
             // Its name was never put on disk either.
             let directory = self.path.parent().unwrap_or(Path::new("/"));
-            let synced = File::open(directory).and_then(|directory| directory.sync_all());
-            synced.map_err(|source| Error::io("sync", directory, source))?;
+            File::open(directory)
+                .and_then(|directory| directory.sync_all())
+                .or_cannot("sync", directory)?;
         }
         Ok(ceiling)
     }
 
     fn sync(&self) -> Result<()> {
-        let synced = self.file.sync_data();
-        synced.map_err(|source| Error::io("sync", &self.path, source))
+        self.file.sync_data().or_cannot("sync", &self.path)
     }
 
     fn ceilings(&self) -> Result<[Option<u64>; 2]> {
@@ -194,22 +191,21 @@ impl Anchor {
 
     /// Returns a record, or `None` if it was never written or is damaged.
     fn read<R: Record>(&self, slot: Slot) -> Result<Option<R>> {
-        let read = slot.read::<R>(&self.file);
-        let read = read.map_err(|source| Error::io("read", &self.path, source))?;
+        let read = slot.read::<R>(&self.file).or_cannot("read", &self.path)?;
         read.map_err(|version| {
             Error::configuration(
                 format!(
                     "{} was made by a newer tenure: it has version {version}",
                     self.path.display()
                 ),
-                "upgrade tenure, or choose another place with --store",
+                "upgrade tenure, or choose another place with {.store}",
             )
         })
     }
 
     fn write<R: Record>(&self, slot: Slot, record: &R) -> Result<()> {
-        let written = slot.write(&self.file, record);
-        written.map_err(|source| Error::io("write", &self.path, source))
+        slot.write(&self.file, record)
+            .or_cannot("write", &self.path)
     }
 
     /// Locks a byte for a moment. Never waits for long: the process that has it may be stopped.
@@ -219,7 +215,7 @@ impl Anchor {
                 thread::sleep(PAUSE);
             }
             let locked = platform::try_lock_bytes(&self.file, byte..byte + 1, Share::Exclusive);
-            if locked.map_err(|source| Error::io("lock", &self.path, source))? {
+            if locked.or_cannot("lock", &self.path)? {
                 return Ok(ByteLock { anchor: self, byte });
             }
         }
@@ -286,12 +282,6 @@ pub(crate) fn is_replaced(error: &Error) -> bool {
         return false;
     };
     source.get_ref().is_some_and(|inner| inner.is::<Replaced>())
-}
-
-fn anchor_of(database: &Path) -> PathBuf {
-    let mut path = database.as_os_str().to_owned();
-    path.push("-anchor");
-    PathBuf::from(path)
 }
 
 /// Returns a boot id as a number.

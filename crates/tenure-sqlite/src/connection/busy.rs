@@ -12,7 +12,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tenure_core::{Error, Result, jittered};
+use tenure_core::internal::jittered;
+use tenure_core::{Error, Result};
 use tenure_os::random;
 
 use super::Durability;

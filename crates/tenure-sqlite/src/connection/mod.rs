@@ -36,6 +36,7 @@ use tenure_core::{Error, Result};
 use tenure_os::blocking::blocking;
 
 pub(crate) use busy::{BusyPauses, busy, is_busy, retry_busy, retry_busy_blocking};
+pub(crate) use open::beside;
 pub(crate) use sql::{ROWS_MAX, Rows, Sql};
 
 use crate::anchor::Anchor;

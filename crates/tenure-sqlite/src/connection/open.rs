@@ -48,7 +48,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags};
 use rustix::fs::FileType;
-use tenure_core::poison::lock;
+use tenure_core::internal::OrCannot;
+use tenure_core::internal::lock;
 use tenure_core::{Error, Result};
 use tenure_os::{clock, filesystem};
 
@@ -77,23 +78,22 @@ impl Db {
     /// Makes the directory of a database and takes the links out of its path. `trust` takes a file
     /// system for local that is not known to be.
     pub(crate) fn prepare_path(path: &Path, trust: bool) -> Result<PathBuf> {
-        let absolute = std::path::absolute(path);
-        let absolute = absolute.map_err(|source| Error::io("find", path, source))?;
+        let absolute = std::path::absolute(path).or_cannot("find", path)?;
         let (Some(directory), Some(name)) = (absolute.parent(), absolute.file_name()) else {
             return Err(not_a_database(path, "it is a directory"));
         };
         let real = match directory.canonicalize() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let made = DirBuilder::new()
+                DirBuilder::new()
                     .recursive(true)
                     .mode(0o700)
-                    .create(directory);
-                made.map_err(|source| Error::io("make", directory, source))?;
+                    .create(directory)
+                    .or_cannot("make", directory)?;
                 directory.canonicalize()
             }
             found => found,
         };
-        let real = real.map_err(|source| Error::io("find", directory, source))?;
+        let real = real.or_cannot("find", directory)?;
         if !trust {
             filesystem::require_trusted(&real)?;
         }
@@ -164,8 +164,7 @@ fn open_to_read(path: &Path, error: Error) -> Result<Db> {
     let Some(anchor) = Anchor::open_to_look(path)? else {
         return Err(error);
     };
-    let log = platform::status_at(&beside(path, "-wal"));
-    let log = log.map_err(|source| Error::io("look at", path, source))?;
+    let log = platform::status_at(&beside(path, "-wal")).or_cannot("look at", path)?;
     let access = match log {
         Some(_) => Access::Read,
         None => Access::ReadAtRest,
@@ -199,15 +198,13 @@ fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> 
     }
     if here.is_none_or(|here| here.length == 0) {
         for left in [beside(path, "-wal"), beside(path, "-shm")] {
-            let removed = platform::unlink(&left);
-            removed.map_err(|source| Error::io("remove", &left, source))?;
+            platform::unlink(&left).or_cannot("remove", &left)?;
         }
     }
     if here.is_none() {
         // Nobody in this process has it open yet: see `OPENING`.
         let _opening = lock(&OPENING);
-        let created = platform::create_new(path);
-        created.map_err(|source| Error::io("create", path, source))?;
+        platform::create_new(path).or_cannot("create", path)?;
     }
     let mut db = connect(path, anchor, Access::Write)?;
     let Some(identity) = db.identity else {
@@ -228,13 +225,13 @@ fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> 
 /// Notes which file the log is. It was opened with the first look into the database; if it was
 /// taken away since, there is another one at its path, or none.
 fn know_log(db: &mut Db) -> Result<()> {
-    let here = platform::status_at(&db.log_path);
-    let here = here.map_err(|source| Error::io("look at", &db.log_path, source))?;
+    let here = platform::status_at(&db.log_path).or_cannot("look at", &db.log_path)?;
     db.log_identity = here.map(|here| here.identity);
     Ok(())
 }
 
-fn beside(path: &Path, end: &str) -> PathBuf {
+/// Returns the path of a file that SQLite or the store keeps beside the database.
+pub(crate) fn beside(path: &Path, end: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(end);
     PathBuf::from(path)
@@ -242,8 +239,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
 
 /// Returns the status of the database, or `None` if there is none. Refuses a link or a directory.
 fn database_at(path: &Path) -> Result<Option<FileStatus>> {
-    let status = platform::status_at(path);
-    let status = status.map_err(|source| Error::io("look at", path, source))?;
+    let status = platform::status_at(path).or_cannot("look at", path)?;
     match status {
         None => Ok(None),
         Some(status) => match status.kind {
@@ -261,7 +257,7 @@ fn database_at(path: &Path) -> Result<Option<FileStatus>> {
 fn not_a_database(path: &Path, problem: &str) -> Error {
     Error::configuration(
         format!("{} cannot be the database: {problem}", path.display()),
-        "choose another place with --store",
+        "choose another place with {.store}",
     )
 }
 

@@ -197,7 +197,7 @@ fn a_newer_database_is_refused_at_opening_and_in_the_middle_of_use() {
                 .contains(&format!("schema {}, this one knows {VERSION}", VERSION + 1)),
             "{error}"
         );
-        assert!(error.remedy().contains("upgrade tenure"));
+        assert!(error.remedy().to_string().contains("upgrade tenure"));
     }
     assert_eq!(count(&db), 1);
 }
@@ -404,7 +404,7 @@ fn a_full_disk_is_told_and_leaves_the_store_as_it_was() {
         panic!("{error}");
     };
     assert_eq!(source.kind(), std::io::ErrorKind::StorageFull);
-    assert_eq!(error.remedy(), "free some disk space");
+    assert_eq!(error.remedy(), "free some disk space".into());
     assert_eq!(count(&db), 1);
     set(&mut db, "name:x", 2).unwrap();
 }

@@ -14,12 +14,12 @@
 
 use rusqlite::params;
 use tenure_core::decide::{Ask, Outcome};
-use tenure_core::loaded::LineExtent;
-use tenure_core::request::{Awaited, NewRequest};
+use tenure_core::internal::loaded::LineExtent;
+use tenure_core::request::Awaited;
 use tenure_core::{Error, Lease, Request, Result, SessionId, Token};
 
 use super::inner::Inner;
-use super::load::{DeadSessions, in_the_way};
+use super::load::{DeadSessions, in_the_way, load_lease};
 use super::order;
 use super::row::number;
 use super::step::Step;
@@ -44,38 +44,24 @@ impl Inner {
     }
 }
 
-/// Acquires in a step. `proved` has the dead among the sessions in the way, once they were proved.
-pub(super) fn acquire_in_step(
+/// Asks in a step. `proved` has the dead among the sessions in the way, once they were proved.
+pub(super) fn ask_in_step(
     step: &mut Step<'_>,
-    request: &Request,
+    awaited: &Awaited,
     proved: Option<&DeadSessions>,
 ) -> Result<StepOutcome> {
-    const TAKEN: &str = "SELECT EXISTS (SELECT 1 FROM dal_locks WHERE resource = ?1) \
-        OR EXISTS (SELECT 1 FROM waiters WHERE resource = ?1), \
-        (SELECT token FROM resources WHERE resource = ?1), \
-        (SELECT value FROM settings WHERE name = 'order')";
-    let resource = &request.resource;
-    let found = step.sql.one(TAKEN, params![resource.as_str()], |row| {
-        let taken = (number::<bool>(row, 0)?, number::<Option<i64>>(row, 1)?);
-        Ok((taken, number::<Option<String>>(row, 2)?))
-    })?;
-    let (taken, written) = found.unwrap_or_default();
-    if let Some(order) = step.store.order()
-        && !order.is_written(written.as_deref())
-    {
-        order::adopt(step, order, written.as_deref())?;
-    }
-    // The empty case: the first request is granted, whatever its mode and capacity.
-    if let (false, current) = taken {
-        let current =
-            current.map(|current| Token::new(current.cast_unsigned()).unwrap_or(Token::NONE));
-        return Ok(StepOutcome::Granted(Box::new(
-            step.grant(request, current)?,
-        )));
-    }
-    step.actor = Some(request.asker.actor().clone());
-    let ask = Ask::acquire(request, request.wait);
-    let line = LineExtent::FrontAnd(&request.lease);
+    let (id, resource) = (awaited.lease(), awaited.resource());
+    let line = match awaited {
+        Awaited::Lease(request) => {
+            if let Some(lease) = acquire_uncontended(step, request)? {
+                return Ok(StepOutcome::Granted(Box::new(lease)));
+            }
+            LineExtent::FrontAnd(id)
+        }
+        Awaited::Upgrade(..) => LineExtent::Front,
+    };
+    step.actor = Some(awaited.asker().actor().clone());
+    let ask = Ask::of(awaited, awaited.wait());
     let nobody = DeadSessions::new();
     let (loaded, decision) = step.decide(resource, line, &ask, proved.unwrap_or(&nobody))?;
     let must_wait = matches!(decision.outcome, Outcome::Busy | Outcome::Queued);
@@ -83,28 +69,60 @@ pub(super) fn acquire_in_step(
         return Ok(StepOutcome::Unproved(in_the_way(&loaded)));
     }
     if let Outcome::Refused(refusal) = decision.outcome {
-        let id = &request.lease;
-        if loaded.waiter(id).is_some() || loaded.lease(id).is_some() {
+        let is_known = loaded.waiter(id).is_some() || loaded.lease(id).is_some();
+        if is_known && matches!(awaited, Awaited::Lease(_)) {
             // The request was made before, in a database that moved away with its log, or came
             // back. It still has its place in line or an offer; only its session's file is new.
             if proved.is_none() {
                 // The request has to listen first.
                 return Ok(StepOutcome::Unproved(Vec::new()));
             }
-            step.record(&request.asker)?;
+            step.record(awaited.asker())?;
             return Ok(StepOutcome::Queued);
         }
-        let context = step.store.context(&request.resource, request.mode);
-        return Err(loaded.state().refused(request, context, refusal));
+        let context = step.store.context(resource, awaited.mode());
+        return Err(loaded.state().refused(awaited, context, refusal));
     }
-    let new_request = NewRequest::Lease(request);
-    let granted = step.write(resource, &loaded, &decision.changes, new_request)?;
-    match (decision.outcome, granted) {
-        (Outcome::Granted, Some(lease)) => Ok(StepOutcome::Granted(Box::new(lease))),
-        (Outcome::Queued, _) => Ok(StepOutcome::Queued),
-        (Outcome::Busy, _) => Ok(StepOutcome::Busy),
-        (other, _) => Err(Error::Internal(format!("acquire ended with {other:?}"))),
+    let granted = step.write(resource, &loaded, &decision.changes, Some(awaited))?;
+    match decision.outcome {
+        Outcome::Granted => {
+            let upgraded = || load_lease(step.sql, id, &step.moment);
+            let lease = match granted {
+                Some(lease) => Some(lease),
+                None => upgraded()?.map(|row| row.lease),
+            };
+            let lease = lease.ok_or_else(|| Error::not_held(id))?;
+            Ok(StepOutcome::Granted(Box::new(lease)))
+        }
+        Outcome::Queued => Ok(StepOutcome::Queued),
+        Outcome::Busy => Ok(StepOutcome::Busy),
+        other => Err(Error::Internal(format!("a request ended with {other:?}"))),
     }
+}
+
+/// Grants the first request for a resource, whatever its mode and capacity. Returns `None` if the
+/// resource is held or awaited.
+fn acquire_uncontended(step: &mut Step<'_>, request: &Request) -> Result<Option<Lease>> {
+    const TAKEN: &str = "SELECT EXISTS (SELECT 1 FROM dal_locks WHERE resource = ?1) \
+        OR EXISTS (SELECT 1 FROM waiters WHERE resource = ?1), \
+        (SELECT token FROM resources WHERE resource = ?1), \
+        (SELECT value FROM settings WHERE name = 'order')";
+    let key = params![request.resource.as_str()];
+    let found = step.sql.one(TAKEN, key, |row| {
+        let taken = (number::<bool>(row, 0)?, number::<Option<i64>>(row, 1)?);
+        Ok((taken, number::<Option<String>>(row, 2)?))
+    })?;
+    let ((is_taken, current), written) = found.unwrap_or_default();
+    if let Some(order) = step.store.order()
+        && !order.is_written(written.as_deref())
+    {
+        order::adopt(step, order, written.as_deref())?;
+    }
+    if is_taken {
+        return Ok(None);
+    }
+    let token = |current: i64| Token::new(current.cast_unsigned()).unwrap_or(Token::NONE);
+    step.grant(request, current.map(token)).map(Some)
 }
 
 #[cfg(test)]
@@ -124,7 +142,11 @@ mod tests {
     #[tokio::test]
     async fn a_waiter_is_in_line_after_two_transactions_and_a_free_lock_is_had_with_one() {
         let directory = tempfile::tempdir().unwrap();
-        let store = Inner::open(&directory.path().join("tenure.db"), true).unwrap();
+        let store = Inner::open(
+            &directory.path().join("tenure.db"),
+            crate::OpenOptions::trusting(true),
+        )
+        .unwrap();
         let first = request();
         let before = WRITES.get();
         store.acquire(&first).await.unwrap().unwrap();

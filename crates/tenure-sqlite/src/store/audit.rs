@@ -14,21 +14,21 @@ use crate::connection::{ROWS_MAX, Rows, Sql};
 const WINDOW: usize = 10_000;
 
 /// Appends an entry, in the transaction of the change it records.
-pub(super) fn append(sql: &Sql<'_>, line: &NewEntry<'_>, moment: &Moment) -> Result<()> {
+pub(super) fn append(sql: &Sql<'_>, entry: &NewEntry, ends: bool, moment: &Moment) -> Result<()> {
     const INSERT: &str = "INSERT INTO audit \
         (at, action, resource, lock_id, token, owner, actor, reason, ends) \
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    let (lease, token) = line.lease_columns();
+    let (lease, token) = entry.lease_columns();
     let row = params![
         moment.wall.to_string(),
-        line.action.as_str(),
-        line.resource.as_str(),
+        entry.action.as_str(),
+        entry.resource.as_str(),
         lease,
         token,
-        line.owner.as_str(),
-        line.actor.as_str(),
-        line.reason,
-        line.ends.then_some(1),
+        entry.owner.as_str(),
+        entry.actor.as_str(),
+        entry.reason,
+        ends.then_some(1),
     ];
     sql.execute(INSERT, row).map(drop)
 }

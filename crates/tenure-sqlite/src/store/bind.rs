@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::leases::Keyed;
-use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Result};
 
 use super::inner::Inner;
@@ -53,12 +52,7 @@ pub(super) fn bind_one(step: &mut Step<'_>, lease: &LeaseId, ttl: Duration) -> R
     if decision.outcome != Outcome::Done {
         return Err(Error::not_held(lease));
     }
-    step.write(
-        &row.lease.resource,
-        &alone,
-        &decision.changes,
-        NewRequest::None,
-    )?;
+    step.write(&row.lease.resource, &alone, &decision.changes, None)?;
     let bound = load_lease(step.sql, lease, &step.moment)?;
     let bound = bound.ok_or_else(|| Error::not_held(lease))?;
     Ok(bound.lease)

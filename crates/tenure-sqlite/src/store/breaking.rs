@@ -30,7 +30,7 @@ use rusqlite::params;
 use rustix::process::Signal;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Outcome};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::{Binding, Lease, LeaseId, Owner, Result};
 use tokio::time::{Instant, sleep};
 

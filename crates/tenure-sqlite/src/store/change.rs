@@ -3,8 +3,8 @@
 use rusqlite::params;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Bound, Change, End, Holder, HolderState, Waiter};
-use tenure_core::loaded::{grants, mode_action, not_there};
-use tenure_core::request::NewRequest;
+use tenure_core::internal::loaded::{grants, mode_action, not_there};
+use tenure_core::request::Awaited;
 use tenure_core::{Error, Lease, LeaseId, Mode, Owner, Request, Resource, Result, Token};
 
 use super::load::{Loaded, load_token};
@@ -20,13 +20,13 @@ impl Step<'_> {
         resource: &Resource,
         loaded: &Loaded,
         changes: &[Change],
-        new_request: NewRequest<'_>,
+        awaited: Option<&Awaited>,
     ) -> Result<Option<Lease>> {
         let mut granted = None;
         for change in changes {
             match change {
-                Change::Grant(holder) => match new_request {
-                    NewRequest::Lease(request) if request.lease == holder.lease => {
+                Change::Grant(holder) => match awaited {
+                    Some(Awaited::Lease(request)) if request.lease == holder.lease => {
                         let current = load_token(self.sql, resource)?;
                         granted = Some(self.grant(request, current)?);
                     }
@@ -42,7 +42,7 @@ impl Step<'_> {
                 }
                 Change::SetBinding { lease, binding } => self.set_binding(lease, binding)?,
                 Change::Remove { lease, end } => self.remove(loaded, lease, *end)?,
-                Change::Enqueue(waiter) => self.enqueue(resource, waiter, new_request)?,
+                Change::Enqueue(waiter) => self.enqueue(resource, waiter, awaited)?,
                 // A waiter that is granted is still needed: its row becomes the lease.
                 Change::Dequeue(lease) if !grants(changes, lease) => self.dequeue(loaded, lease)?,
                 Change::Dequeue(_) => {}
@@ -108,17 +108,8 @@ impl Step<'_> {
         ];
         self.sql.execute(INSERT, row)?;
         self.dequeue(loaded, &holder.lease)?;
-        let line = audit::NewEntry {
-            action: Action::Acquire,
-            resource,
-            lease: Some(&holder.lease),
-            token: Some(token),
-            owner: &waiter.owner,
-            actor: waiter.actor(),
-            reason: Some("next in line"),
-            ends: false,
-        };
-        audit::append(self.sql, &line, &self.moment)?;
+        let entry = audit::NewEntry::of_offer(waiter, resource, token);
+        audit::append(self.sql, &entry, false, &self.moment)?;
         self.after.wake.push(waiter.session.clone());
         Ok(())
     }
@@ -246,30 +237,21 @@ impl Step<'_> {
         &mut self,
         resource: &Resource,
         waiter: &Waiter,
-        new_request: NewRequest<'_>,
+        awaited: Option<&Awaited>,
     ) -> Result<()> {
         const INSERT: &str = "INSERT INTO waiters (lock_id, resource, want, mode, capacity, \
             session, holder_session, owner, since, deadline, deadline_boot, boot_id, pid, host, \
             command, purpose, metadata, ancestors, lasting, agent) \
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, \
             ?18, ?19, ?20)";
-        let (want, request, asker, deadline, standing) = match new_request {
-            NewRequest::Lease(request) => {
-                let (asker, standing) = (&request.asker, &request.standing);
-                ("lease", Some(request), asker, request.deadline, standing)
-            }
-            NewRequest::Upgrade(upgrade) => {
-                let (asker, standing) = (&upgrade.asker, &upgrade.standing);
-                ("upgrade", None, asker, upgrade.deadline, standing)
-            }
-            NewRequest::None => return Err(Error::Internal("nobody to queue".into())),
-        };
+        let awaited = awaited.ok_or_else(|| Error::Internal("nobody to queue".into()))?;
+        let (asker, standing, request) = (awaited.asker(), awaited.standing(), awaited.request());
         let metadata = request.and_then(|request| request.metadata.as_ref());
         self.record(asker)?;
         let row = params![
             waiter.lease.as_str(),
             resource.as_str(),
-            want,
+            awaited.want(),
             waiter.want.mode().as_str(),
             request.and_then(|request| request.capacity),
             asker.session.as_str(),
@@ -277,7 +259,7 @@ impl Step<'_> {
             waiter.session.as_str(),
             asker.owner.as_str(),
             self.moment.wall.to_string(),
-            deadline.map(|at| at.to_string()),
+            awaited.deadline().map(|at| at.to_string()),
             column(waiter.deadline),
             self.moment.boot_id,
             asker.pid,

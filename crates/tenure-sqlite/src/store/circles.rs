@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 
 use rusqlite::params;
-use tenure_core::audit::{Action, NewEntry, as_reason};
+use tenure_core::audit::NewEntry;
 use tenure_core::circles::{Circle, Line, WAITERS_MAX, find, find_all};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::request::Awaited;
 use tenure_core::{Binding, Error, Resource, Result};
 
@@ -33,19 +33,9 @@ impl Inner {
         if !self.is_alive(&circle).await? {
             return Ok(());
         }
-        let (asker, reason) = (awaited.asker(), as_reason(&circle.to_string()));
         self.write(Durability::Crash, |step| {
-            let entry = NewEntry {
-                action: Action::Deadlock,
-                resource: awaited.resource(),
-                lease: None,
-                token: None,
-                owner: &asker.owner,
-                actor: asker.actor(),
-                reason: Some(&reason),
-                ends: false,
-            };
-            audit::append(step.sql, &entry, &step.moment)
+            let entry = NewEntry::of_circle(awaited, &circle);
+            audit::append(step.sql, &entry, false, &step.moment)
         })
         .await?;
         Err(Error::Deadlock {

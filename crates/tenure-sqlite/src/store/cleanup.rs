@@ -14,7 +14,7 @@ use std::sync::{Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::request::Awaited;
 use tenure_core::{LeaseId, Result};
 
@@ -183,7 +183,11 @@ pub(super) mod tests {
     #[tokio::test]
     async fn a_debt_struck_out_while_it_is_being_paid_ends_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let store = Inner::open(&directory.path().join("tenure.db"), true).unwrap();
+        let store = Inner::open(
+            &directory.path().join("tenure.db"),
+            crate::OpenOptions::trusting(true),
+        )
+        .unwrap();
         let request = request();
         let cleanup = Cleanup::Awaited(Awaited::Lease(request.clone()));
         lock(&store.pending_cleanup.state)
@@ -210,7 +214,11 @@ pub(super) mod tests {
     #[tokio::test]
     async fn an_upgrade_that_is_owed_is_paid_before_the_next_is_asked_for() {
         let directory = tempfile::tempdir().unwrap();
-        let store = Inner::open(&directory.path().join("tenure.db"), true).unwrap();
+        let store = Inner::open(
+            &directory.path().join("tenure.db"),
+            crate::OpenOptions::trusting(true),
+        )
+        .unwrap();
         let request = Request {
             mode: Mode::Upgradeable,
             ..request()

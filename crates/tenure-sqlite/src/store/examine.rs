@@ -6,19 +6,18 @@
 //! Each part is looked at for itself: what is damaged in one place is told together with all
 //! that can still be read elsewhere.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use tenure_core::internal::OrCannot;
 use tenure_core::store::Found;
 use tenure_core::{Error, Examined, Result, SessionId};
 
 use super::inner::Inner;
 use super::row::{number, text};
 use super::sessions;
-use crate::connection::{Sql, retry_busy};
+use crate::connection::{Sql, beside, retry_busy};
 use crate::platform;
-use crate::session_file::Proof;
+use crate::session_file::{self, Proof};
 
 /// Sessions looked at in one statement.
 const PAGE: usize = 500;
@@ -43,7 +42,7 @@ impl Inner {
 
     fn cannot_look(&self, error: &Error) -> Found {
         let remedy = match error {
-            Error::Corrupt { .. } => self.start_anew(),
+            Error::Corrupt { .. } => self.start_anew().into(),
             _ => error.remedy(),
         };
         Found::bad(error.to_string(), remedy)
@@ -102,8 +101,7 @@ impl Inner {
 
     /// Examines whether the anchor names the file that is in use.
     fn anchored(&self) -> Result<Found> {
-        let here = platform::status_at(&self.path);
-        let here = here.map_err(|source| Error::io("look at", &self.path, source))?;
+        let here = platform::status_at(&self.path).or_cannot("look at", &self.path)?;
         let db = self.db()?;
         let anchor = format!("{}-anchor", self.path.display());
         let named = match here {
@@ -177,7 +175,8 @@ impl Inner {
     /// doing so.
     async fn files_without_a_row(&self) -> Result<usize> {
         let mut count = 0;
-        for path in self.session_files()? {
+        for path in session_file::files(&self.sessions.directory)? {
+            let path = path?;
             let name = path.file_name().and_then(|name| name.to_str());
             let Some(session) = name.and_then(|name| SessionId::parse(name).ok()) else {
                 continue;
@@ -191,24 +190,9 @@ impl Inner {
         Ok(count)
     }
 
-    fn session_files(&self) -> Result<Vec<PathBuf>> {
-        let directory = &self.sessions.directory;
-        let failed = |source| Error::io("list", directory, source);
-        let entries = match fs::read_dir(directory) {
-            Ok(entries) => entries,
-            // Nobody had a session yet.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed(error)),
-        };
-        let paths = entries.map(|entry| entry.map(|entry| entry.path()));
-        paths.collect::<io::Result<_>>().map_err(failed)
-    }
-
     /// Examines its size. A log that is not there is empty.
     fn size(&self) -> Result<Found> {
-        let mut log = self.path.to_owned().into_os_string();
-        log.push("-wal");
-        let (database, log) = (bytes(&self.path)?, bytes(Path::new(&log))?);
+        let (database, log) = (bytes(&self.path)?, bytes(&beside(&self.path, "-wal"))?);
         let told = format!("database {}, log {}", in_units(database), in_units(log));
         Ok(Found::good(told))
     }
@@ -221,11 +205,8 @@ fn first_problem(said: &str) -> &str {
 }
 
 fn bytes(path: &Path) -> Result<u64> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) => Ok(metadata.len()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(Error::io("look at", path, error)),
-    }
+    let status = platform::status_at(path).or_cannot("look at", path)?;
+    Ok(status.map_or(0, |status| status.length))
 }
 
 /// `12 KiB`, rounded up: nothing is only said of nothing.

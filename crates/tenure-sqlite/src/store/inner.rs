@@ -30,14 +30,15 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::Duration;
 
-use tenure_core::leases::grace;
-use tenure_core::poison::lock;
-use tenure_core::written_order::StoreOrder;
-use tenure_core::{Error, LeaseId, LockContext, Mode, Ranking, Resource, Result, SessionId};
+use tenure_core::internal::lock;
+use tenure_core::internal::written_order::StoreOrder;
+use tenure_core::leases::{check_heartbeat, check_stale_grace, grace};
+use tenure_core::{Error, LeaseId, LockContext, Mode, Resource, Result, SessionId};
 
+use super::OpenOptions;
 use super::cleanup::PendingCleanup;
 use super::sessions::{self, Sessions};
 use super::step::Step;
@@ -78,13 +79,11 @@ pub(super) struct Inner {
     pub(super) itself: Weak<Inner>,
     url: String,
     pub(super) path: PathBuf,
-    trust: bool,
     pub(super) wake_directory: PathBuf,
     /// `None` while the file at the path may not be used yet.
     db: Mutex<Option<Db>>,
-    heartbeat: OnceLock<Duration>,
-    stale_grace: OnceLock<Duration>,
-    order: OnceLock<StoreOrder>,
+    options: OpenOptions,
+    order: Option<StoreOrder>,
     pub(super) sessions: Sessions,
     pub(super) pending_cleanup: PendingCleanup,
     /// The process that opened the store. A forked child ends nothing of its parent, and does not
@@ -93,8 +92,14 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    pub(super) fn open(path: &Path, trust: bool) -> Result<Arc<Inner>> {
-        let path = Db::prepare_path(path, trust)?;
+    pub(super) fn open(path: &Path, options: OpenOptions) -> Result<Arc<Inner>> {
+        if let Some(every) = options.heartbeat {
+            check_heartbeat(every, None)?;
+        }
+        if let Some(grace) = options.stale_grace {
+            check_stale_grace(grace)?;
+        }
+        let path = Db::prepare_path(path, options.trust_file_system)?;
         let db = match Db::open(&path) {
             Err(error) if is_replaced(&error) => None,
             opened => Some(opened?),
@@ -103,47 +108,30 @@ impl Inner {
         Ok(Arc::new_cyclic(|itself| Inner {
             itself: Weak::clone(itself),
             url: format!("sqlite:{}", path.display()),
-            trust,
             wake_directory: directory.join("wake"),
             sessions: Sessions::new(directory.join("sessions")),
             db: Mutex::new(db),
-            heartbeat: OnceLock::new(),
-            stale_grace: OnceLock::new(),
-            order: OnceLock::new(),
+            order: options.order.clone().map(StoreOrder::new),
+            options,
             pending_cleanup: PendingCleanup::default(),
             process: std::process::id(),
             path,
         }))
     }
 
-    /// Sets how often a holder writes a heartbeat. The first call counts.
-    pub(super) fn set_heartbeat(&self, every: Duration) {
-        self.heartbeat.get_or_init(|| every);
-    }
-
     /// Returns how often a holder writes a heartbeat.
     pub(super) fn heartbeat(&self) -> Duration {
-        *self.heartbeat.get().unwrap_or(&HEARTBEAT_EVERY)
-    }
-
-    /// Sets how old the heartbeat of a lease may get. The first call counts.
-    pub(super) fn set_stale_grace(&self, grace: Duration) {
-        self.stale_grace.get_or_init(|| grace);
+        self.options.heartbeat.unwrap_or(HEARTBEAT_EVERY)
     }
 
     /// Returns how old the heartbeat of a lease may get that is given this time.
     pub(super) fn grace(&self, ttl: Duration) -> Duration {
-        grace(ttl, self.stale_grace.get().copied())
-    }
-
-    /// Sets the order of the locks of this process. The first call counts.
-    pub(super) fn set_order(&self, ranking: Ranking) {
-        self.order.get_or_init(|| StoreOrder::new(ranking));
+        grace(ttl, self.options.stale_grace)
     }
 
     /// Returns the order of the locks of this process, if it was set.
     pub(super) fn order(&self) -> Option<&StoreOrder> {
-        self.order.get()
+        self.order.as_ref()
     }
 
     pub(super) fn url(&self) -> &str {
@@ -155,7 +143,7 @@ impl Inner {
         let mut slot = self.slot();
         if slot.is_none() {
             self.sessions.begin_anew();
-            *slot = Some(Db::reopen(&self.path, self.trust)?);
+            *slot = Some(Db::reopen(&self.path, self.options.trust_file_system)?);
         }
         Ok(InUse(slot))
     }
@@ -287,7 +275,7 @@ impl Inner {
         self.sessions.begin_anew();
         // The old one is closed first: SQLite has one log per file within a process.
         *slot = None;
-        match Db::reopen(&self.path, self.trust) {
+        match Db::reopen(&self.path, self.options.trust_file_system) {
             Err(error) => error,
             Ok(db) => {
                 *slot = Some(db);

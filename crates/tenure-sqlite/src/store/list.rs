@@ -8,12 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use rusqlite::params;
 use serde_json::json;
 use tenure_core::decide::{Want, explain_waiter};
-use tenure_core::loaded::LineExtent;
-use tenure_core::page::{WaitingPage, next_name};
+use tenure_core::internal::Cursor;
+use tenure_core::internal::loaded::LineExtent;
+use tenure_core::internal::page::{WaitingPage, next_name};
 use tenure_core::store::Waiting;
-use tenure_core::{
-    Cursor, Lease, LeaseId, LeaseState, Listing, Owner, Query, Resource, Result, SessionId,
-};
+use tenure_core::{Lease, LeaseId, LeaseState, Listing, Owner, Query, Resource, Result, SessionId};
 
 use super::inner::Inner;
 use super::load::{DeadSessions, ahead_of, load, places, waiter, waiter_at};

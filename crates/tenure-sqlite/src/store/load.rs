@@ -1,11 +1,11 @@
 //! Loading what one decision needs: the holders of a resource, and the part of its line that can
-//! matter (`tenure_core::loaded`). This keeps a hand-over short when thousands wait.
+//! matter (`tenure_core::internal::loaded`). This keeps a hand-over short when thousands wait.
 
 use std::collections::HashSet;
 
 use rusqlite::params;
 use tenure_core::decide::{Bound, Life, Want};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::{LeaseId, Mode, Resource, Result, SessionId, Token};
 
 use super::moment::Moment;
@@ -24,7 +24,7 @@ pub(super) const FRONT: usize = 16;
 pub(super) type DeadSessions = HashSet<SessionId>;
 
 /// The holders and the line of a resource.
-pub(super) type Loaded = tenure_core::loaded::Loaded<(), u32>;
+pub(super) type Loaded = tenure_core::internal::loaded::Loaded<(), u32>;
 
 /// Returns the sessions whose death could let a waiter in: those that keep a lease, and those at
 /// the front of the line.

@@ -85,12 +85,36 @@ use tenure_core::{
     Capabilities, LeaseId, LeaseStore, Ranking, RecordStore, Resource, Result, Store,
 };
 
-use tenure_core::leases::{check_heartbeat, check_stale_grace};
-
 use inner::Inner;
 
 /// The interval at which a holder makes sure that it still holds.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// The options of a store.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// Whether locks are trusted on any file system.
+    pub trust_file_system: bool,
+    /// How often a holder writes that it is alive, for people to see; at least a second.
+    pub heartbeat: Option<Duration>,
+    /// How old the heartbeat of a lease may get before others may recover it: of every lease that
+    /// this store binds or renews.
+    pub stale_grace: Option<Duration>,
+    /// The order in which the callers of this store take locks. A request is refused while the
+    /// store is used in another one.
+    pub order: Option<Ranking>,
+}
+
+impl OpenOptions {
+    /// Returns the options for a file system whose locks are trusted, or need not be.
+    pub fn trusting(trust_file_system: bool) -> Self {
+        Self {
+            trust_file_system,
+            ..Self::default()
+        }
+    }
+}
 
 /// Leases in a SQLite database. The [front page](crate) lists the guarantees.
 pub struct SqliteStore {
@@ -102,42 +126,12 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// `Configuration` where locks cannot be trusted, for a database of another program and for
-    /// one of a newer Tenure; `Corrupt` for a damaged one; `Io` where the system refuses.
-    pub fn open(path: &Path, trust_file_system: bool) -> Result<SqliteStore> {
-        let inner = Inner::open(path, trust_file_system)?;
+    /// `Configuration` for options out of bounds, where locks cannot be trusted, for a database of
+    /// another program and for one of a newer Tenure; `Corrupt` for a damaged one; `Io` where the
+    /// system refuses.
+    pub fn open(path: &Path, options: OpenOptions) -> Result<SqliteStore> {
+        let inner = Inner::open(path, options)?;
         Ok(SqliteStore { inner })
-    }
-
-    /// Sets how often a holder writes that it is alive, for people to see.
-    ///
-    /// # Errors
-    ///
-    /// `Configuration` below a second.
-    pub fn with_heartbeat(self, every: Duration) -> Result<SqliteStore> {
-        check_heartbeat(every, None)?;
-        self.inner.set_heartbeat(every);
-        Ok(self)
-    }
-
-    /// Sets the order in which the callers of this store take locks. A request is refused while the
-    /// store is used in another one; see [`written_order`](tenure_core::written_order).
-    #[must_use]
-    pub fn with_order(self, ranking: Ranking) -> SqliteStore {
-        self.inner.set_order(ranking);
-        self
-    }
-
-    /// Sets how old the heartbeat of a lease may get before others may recover it: of every lease
-    /// that this store binds or renews.
-    ///
-    /// # Errors
-    ///
-    /// `Configuration` if it is out of bounds.
-    pub fn with_stale_grace(self, grace: Duration) -> Result<SqliteStore> {
-        check_stale_grace(grace)?;
-        self.inner.set_stale_grace(grace);
-        Ok(self)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use rusqlite::params;
 use tenure_core::Result;
-use tenure_core::written_order::{OrderStep, StoreOrder};
+use tenure_core::internal::written_order::{OrderStep, StoreOrder};
 
 use super::row::number;
 use super::step::Step;

@@ -19,7 +19,7 @@ use tenure_core::{
     Resource, SessionId, Store, UpgradeRequest,
 };
 
-use crate::SqliteStore;
+use crate::{OpenOptions, SqliteStore};
 
 /// The scans that a plan may have, each with its reason.
 const ALLOWED: [(&str, &str); 4] = [
@@ -263,8 +263,9 @@ fn plan_of(connection: &Connection, statement: &str) -> Vec<String> {
 async fn no_statement_scans_a_table() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s/t.db");
-    let store = SqliteStore::open(&path, true).unwrap();
-    let store = store.with_order(Ranking::new(["name", "slot"].map(str::to_owned)));
+    let mut options = OpenOptions::trusting(true);
+    options.order = Some(Ranking::new(["name", "slot"].map(str::to_owned)));
+    let store = SqliteStore::open(&path, options).unwrap();
     let other = Connection::open(&path).unwrap();
     grants_and_lines(&store).await;
     leases_of_their_own(&store, &other).await;

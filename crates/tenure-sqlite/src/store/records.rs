@@ -6,7 +6,6 @@
 //! the front page of `tenure_core::records`.
 
 use rusqlite::{Row, params};
-use tenure_core::audit::NewEntry;
 use tenure_core::records::{
     Column, Columns, Record, RecordChange, RecordKey, RecordPage, RecordQuery, WakeAddress,
     WakeUps, Write, parse_body,
@@ -104,7 +103,7 @@ fn change_in_step(step: &mut Step<'_>, change: &RecordChange<'_>) -> Result<Vec<
         write_one(step.sql, write)?;
     }
     for note in &decided.notes {
-        audit::append(step.sql, &NewEntry::of_note(note), &step.moment)?;
+        audit::append(step.sql, note, false, &step.moment)?;
     }
     // An address of another store reaches nobody here.
     let sessions = decided

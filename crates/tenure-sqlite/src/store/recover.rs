@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use rusqlite::params;
 use tenure_core::decide::{Ask, Bound};
+use tenure_core::internal::loaded::{LineExtent, removes};
 use tenure_core::leases::{Finding, Findings, Recovery};
-use tenure_core::loaded::{LineExtent, removes};
 use tenure_core::{Binding, LeaseState, Owner, Resource, Result, SessionId};
 
 use super::claims::claimant;

@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 use tenure_core::decide::{Ask, End, Outcome};
-use tenure_core::loaded::LineExtent;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::request::Awaited;
 use tenure_core::{LeaseId, Owner, Resource, Result};
 
@@ -14,15 +14,7 @@ use super::step::Step;
 use crate::connection::Durability;
 
 impl Inner {
-    pub(super) async fn release(&self, lease: &LeaseId) -> Result<()> {
-        self.release_as(lease, None).await
-    }
-
-    pub(super) async fn release_by(&self, lease: &LeaseId, actor: &Owner) -> Result<()> {
-        self.release_as(lease, Some(actor)).await
-    }
-
-    async fn release_as(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<()> {
+    pub(super) async fn release(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<()> {
         // A lease that is released by its id has time of its own.
         let floor = actor.map_or(Durability::Crash, |_| Durability::PowerLoss);
         let ended = self.write(floor, |step| {

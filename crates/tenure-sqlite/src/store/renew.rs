@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use rusqlite::params;
 use tenure_core::decide::{Ask, HolderState, Outcome};
-use tenure_core::request::NewRequest;
 use tenure_core::{Error, Lease, LeaseId, Result};
 
 use super::inner::Inner;
@@ -82,7 +81,7 @@ pub(super) fn extend_in_step(
         return Err(row.not_renewed(refusal));
     }
     let resource = &row.lease.resource;
-    step.write(resource, &alone, &decision.changes, NewRequest::None)?;
+    step.write(resource, &alone, &decision.changes, None)?;
     let renewed = load_lease(step.sql, lease, &step.moment)?;
     Ok(renewed.map(|row| row.lease))
 }

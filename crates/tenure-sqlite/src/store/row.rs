@@ -9,9 +9,9 @@ use rusqlite::Row;
 use serde_json::Value;
 use tenure_core::circles::Standing;
 use tenure_core::decide::{Bound, Holder, HolderState, Life, Millis, Waiter, Want};
+pub(super) use tenure_core::internal::loaded::millis;
+use tenure_core::internal::loaded::{self, shown_state};
 use tenure_core::leases::grace;
-pub(super) use tenure_core::loaded::millis;
-use tenure_core::loaded::{self, shown_state};
 use tenure_core::{Asker, Binding, Error, Lease, Mode, Owner, Result, SessionId, Timestamp, Token};
 
 use super::moment::Moment;

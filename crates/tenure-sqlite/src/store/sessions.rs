@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::params;
 use rustix::process::Signal;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{Asker, Lease, LeaseId, Result, SessionId};
 
 use super::load::DeadSessions;

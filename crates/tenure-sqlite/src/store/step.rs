@@ -16,8 +16,7 @@ use std::collections::HashSet;
 use rusqlite::params;
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Change, Decision, Holder, decide};
-use tenure_core::loaded::LineExtent;
-use tenure_core::request::NewRequest;
+use tenure_core::internal::loaded::LineExtent;
 use tenure_core::{Asker, Lease, LeaseId, Mode, Owner, Resource, Result, SessionId, Token};
 
 use super::inner::Inner;
@@ -150,7 +149,7 @@ impl<'a> Step<'a> {
         dead: &DeadSessions,
     ) -> Result<Decision> {
         let (loaded, decision) = self.decide(resource, line, ask, dead)?;
-        self.write(resource, &loaded, &decision.changes, NewRequest::None)?;
+        self.write(resource, &loaded, &decision.changes, None)?;
         Ok(decision)
     }
 
@@ -195,17 +194,9 @@ impl<'a> Step<'a> {
         reason: Option<&str>,
         ends: bool,
     ) -> Result<()> {
-        let line = audit::NewEntry {
-            action,
-            resource: &lease.resource,
-            lease: Some(&lease.lease),
-            token: Some(lease.token),
-            owner: &lease.owner,
-            actor: self.actor.as_ref().unwrap_or(lease.actor()),
-            reason,
-            ends,
-        };
-        audit::append(self.sql, &line, &self.moment)
+        let mut entry = audit::NewEntry::of_lease(action, lease, self.actor.as_ref());
+        entry.reason = reason.map(str::to_owned);
+        audit::append(self.sql, &entry, ends, &self.moment)
     }
 }
 

@@ -1,16 +1,14 @@
 //! Upgradeable to write, and back.
 
 use tenure_core::decide::{Ask, Outcome};
-use tenure_core::loaded::LineExtent;
-use tenure_core::request::{Awaited, NewRequest};
-use tenure_core::{Error, LeaseId, Mode, Owner, Resource, Result, Token, UpgradeRequest};
+use tenure_core::internal::loaded::LineExtent;
+use tenure_core::request::Awaited;
+use tenure_core::{LeaseId, Mode, Owner, Result, Token, UpgradeRequest};
 
-use super::acquire::StepOutcome;
 use super::inner::Inner;
-use super::load::{DeadSessions, in_the_way, load_lease};
+use super::load::{DeadSessions, load_lease};
 use super::moment::Moment;
 use super::row::{LeaseRow, durability_of};
-use super::step::Step;
 
 impl Inner {
     pub(super) async fn upgrade(&self, request: &UpgradeRequest) -> Result<Option<Token>> {
@@ -22,15 +20,7 @@ impl Inner {
         Ok(upgraded.map(|lease| lease.token))
     }
 
-    pub(super) async fn downgrade(&self, lease: &LeaseId) -> Result<Mode> {
-        self.downgrade_as(lease, None).await
-    }
-
-    pub(super) async fn downgrade_by(&self, lease: &LeaseId, actor: &Owner) -> Result<Mode> {
-        self.downgrade_as(lease, Some(actor)).await
-    }
-
-    async fn downgrade_as(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<Mode> {
+    pub(super) async fn downgrade(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<Mode> {
         let row = self.row_of(lease).await?;
         let resource = &row.lease.resource;
         self.write(durability_of(&row), |step| {
@@ -56,42 +46,5 @@ impl Inner {
             Some(row) => Ok(row),
             None => Err(self.gone(lease).await),
         }
-    }
-}
-
-/// Upgrades in a step. `proved` has the dead among the sessions in the way, once they were proved.
-pub(super) fn upgrade_in_step(
-    step: &mut Step<'_>,
-    request: &UpgradeRequest,
-    resource: &Resource,
-    proved: Option<&DeadSessions>,
-) -> Result<StepOutcome> {
-    let lease = &request.lease;
-    step.actor = Some(request.asker.actor().clone());
-    let ask = Ask::Upgrade {
-        lease: lease.clone(),
-        wait: request.wait,
-    };
-    let nobody = DeadSessions::new();
-    let dead = proved.unwrap_or(&nobody);
-    let (loaded, decision) = step.decide(resource, LineExtent::Front, &ask, dead)?;
-    let must_wait = matches!(decision.outcome, Outcome::Busy | Outcome::Queued);
-    if must_wait && proved.is_none() {
-        return Ok(StepOutcome::Unproved(in_the_way(&loaded)));
-    }
-    if let Outcome::Refused(refusal) = decision.outcome {
-        return Err(refusal.of_mode(lease, step.store.context(resource, Mode::Write)));
-    }
-    let new_request = NewRequest::Upgrade(request);
-    step.write(resource, &loaded, &decision.changes, new_request)?;
-    match decision.outcome {
-        Outcome::Granted => {
-            let row = load_lease(step.sql, lease, &step.moment)?;
-            let row = row.ok_or_else(|| Error::not_held(lease))?;
-            Ok(StepOutcome::Granted(Box::new(row.lease)))
-        }
-        Outcome::Queued => Ok(StepOutcome::Queued),
-        Outcome::Busy => Ok(StepOutcome::Busy),
-        other => Err(Error::Internal(format!("upgrade ended with {other:?}"))),
     }
 }

@@ -32,17 +32,16 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use tenure_core::decide::{Ask, Change, Decision, Millis, Outcome, Wait, decide, next_look};
-use tenure_core::loaded::LineExtent;
-use tenure_core::request::{Awaited, NewRequest};
+use tenure_core::internal::loaded::LineExtent;
+use tenure_core::request::Awaited;
 use tenure_core::{Error, Lease, LeaseId, Mode, Resource, Result};
 
-use super::acquire::{StepOutcome, acquire_in_step};
+use super::acquire::{StepOutcome, ask_in_step};
 use super::inner::Inner;
 use super::load::{DeadSessions, Loaded, ahead_of, load, load_lease, mark_dead, waiter, waiter_at};
 use super::moment::Moment;
 use super::row::LeaseRow;
 use super::step::Step;
-use super::upgrade::upgrade_in_step;
 use crate::connection::{Durability, Sql};
 use crate::wake::{Death, Wake};
 
@@ -308,7 +307,7 @@ fn accept(step: &mut Step<'_>, id: &LeaseId) -> Result<Option<Lease>> {
         (loaded, decision) =
             step.decide(resource, LineExtent::Front, &ask, &DeadSessions::new())?;
     }
-    step.write(resource, &loaded, &decision.changes, NewRequest::None)?;
+    step.write(resource, &loaded, &decision.changes, None)?;
     match decision.outcome {
         Outcome::Done => {
             let mut lease = row.lease.clone();
@@ -342,13 +341,8 @@ impl Inner {
         let mut proved = None;
         let mut queued: Option<QueuedRequest<'_>> = None;
         loop {
-            let outcome = self.write(floor, |step| match awaited {
-                Awaited::Lease(request) => acquire_in_step(step, request, proved.as_ref()),
-                Awaited::Upgrade(request, resource) => {
-                    upgrade_in_step(step, request, resource, proved.as_ref())
-                }
-            });
-            let outcome = outcome.await;
+            let ask = |step: &mut Step<'_>| ask_in_step(step, awaited, proved.as_ref());
+            let outcome = self.write(floor, ask).await;
             if let (Awaited::Upgrade(..), Err(_), Some(queued)) = (awaited, &outcome, &queued) {
                 // No upgrade waits, and a refused one leaves the lease as it was.
                 queued.disarm();

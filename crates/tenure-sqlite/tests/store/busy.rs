@@ -1,4 +1,4 @@
-//! Another process is stopped inside a transaction: nobody can write, and everybody can read.
+//! Another process is stopped inside a transaction: no process can write, and every one can read.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::scene::{
 };
 
 const SECOND: Duration = Duration::from_secs(1);
-/// What a machine that has much to do adds.
+/// The time that a busy machine may add.
 const SLACK: Duration = Duration::from_millis(900);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,14 +25,14 @@ async fn an_acquire_of_a_busy_database_ends_with_its_time() {
     assert!(matches!(asked, Err(Error::Timeout { .. })), "{asked:?}");
     assert!(took >= SECOND && took < SECOND + SLACK, "{took:?}");
     drop(busy);
-    // Nothing of it comes true later.
+    // The request that timed out is not granted later.
     assert_eq!(held(&keeper).await, [] as [&str; 0]);
     until_nobody_waits(&keeper).await;
     assert_eq!(take(&ana, "a", Mode::Write).await.state(), GuardState::Held);
 }
 
-/// Its place in line has to be given up, which a busy database does not let it: that is tried for
-/// a second.
+/// The request has to give up its place in line, which a busy database prevents; the store tries
+/// that for a second.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_in_line_of_a_busy_database_ends_with_its_time() {
     let scene = Scene::new();
@@ -111,7 +111,7 @@ async fn a_listing_of_a_busy_database_with_dead_sessions_is_there_at_once_and_wi
     assert!(try_take(&ana, "b", Mode::Write).await.is_some());
 }
 
-/// The session goes on: only its guard ended.
+/// The session goes on; only its guard has ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_dropped_while_the_database_is_busy_is_free_soon_after_the_database_is() {
     let scene = Scene::new();
@@ -146,7 +146,7 @@ async fn a_wait_cancelled_while_the_database_is_busy_leaves_the_line_soon_after_
     asking.abort();
     assert!(asking.await.is_err_and(|end| end.is_cancelled()));
     drop(busy);
-    // A waiting writer keeps readers out; one that left does not.
+    // A waiting writer keeps readers out; a writer that left the line does not.
     let mut cy = scene.process("cy");
     let freed = until("readers are let in", async || {
         cy.try_take("a", Mode::Read).is_some()
@@ -154,6 +154,6 @@ async fn a_wait_cancelled_while_the_database_is_busy_leaves_the_line_soon_after_
     let freed = freed.await;
     assert!(freed < 2 * SECOND, "{freed:?}");
     assert_eq!(scene.rows("waiters"), 0);
-    // It can ask again.
+    // The session can ask again.
     assert!(try_take(&bo, "a", Mode::Read).await.is_some());
 }

@@ -1,4 +1,4 @@
-//! A waiter whose clock on the wall is set while it waits.
+//! A waiter whose wall clock is set while it waits.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -12,10 +12,10 @@ use crate::scene::{Scene, session, take, until, until_in_line, waiting};
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// A process whose clock is as far off as a file says, at every moment.
+/// Starts a process whose clock is off, at every moment, by what a file says.
 fn process_with_clock(scene: &Scene, owner: &str, offset: &Path) -> Agent {
     fs::write(offset, "+0").unwrap();
-    // The command knows where its library is.
+    // The command `faketime` knows the path of its library.
     let library = Command::new("faketime")
         .args(["-m", "-f", "+0", "printenv", "LD_PRELOAD"])
         .output()
@@ -27,13 +27,13 @@ fn process_with_clock(scene: &Scene, owner: &str, offset: &Path) -> Agent {
         .env("LD_PRELOAD", library.trim())
         .env("FAKETIME_TIMESTAMP_FILE", offset)
         .env("FAKETIME_NO_CACHE", "1")
-        // Only the clock on the wall can be set.
+        // Only the wall clock can be set.
         .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     Agent::process(command, owner)
 }
 
-/// Makes a waiter look, and returns when it has: it hears the second call only after the look
-/// that follows the first.
+/// Makes a waiter look, and returns when it has looked: it hears the second call only after the
+/// look that follows the first.
 async fn make_look(scene: &Scene, waiter: &SessionId) {
     let pipe = scene.path("wake").join(waiter.as_str());
     let mut pipe = OpenOptions::new()
@@ -58,7 +58,7 @@ async fn assert_stays_in_line(jump: &str, jump_ms: i64) {
     let offset = scene.path("offset");
     let mut bo = process_with_clock(&scene, "bo", &offset);
     let mut cy = scene.process("cy");
-    // Ten minutes: less than the clock jumps.
+    // The waiter waits for ten minutes, less than the clock jumps.
     let first = bo.want("a", Mode::Write);
     until_in_line(&keeper, "bo").await;
     let second = cy.want("a", Mode::Write);
@@ -70,7 +70,7 @@ async fn assert_stays_in_line(jump: &str, jump_ms: i64) {
     let released_at = tenure::clock::now();
     guard.release().await.unwrap();
     let lease = bo.granted(first);
-    // Taking it up is the first sign of life, by its own clock.
+    // The heartbeat of the grant shows the waiter's own clock.
     let off = lease.heartbeat_at.as_millis() - released_at.as_millis();
     assert!((off - jump_ms).abs() < HOUR_MS, "its clock is {off} ms off");
     assert!(cy.answered(second).is_none());

@@ -1,17 +1,18 @@
-//! What sessions leave that were killed.
+//! The rows and files of sessions that were killed.
 
-use tenure::{Keeper, Mode, Owner, Recovery};
+use tenure::leases::Recovery;
+use tenure::{Keeper, Mode, Owner};
 
 use crate::scene::{Scene, held, session, take, until_in_line};
 
-/// Recovers, once; how many leases were.
+/// Recovers once, and returns the number of leases recovered.
 async fn recover(keeper: &Keeper) -> usize {
     let ana = Owner::parse("ana").unwrap();
     let found = keeper.recover(&ana, Recovery::Real).await.unwrap();
     found.iter().filter(|finding| finding.recovered).count()
 }
 
-/// Nothing is left in the database, nor beside it.
+/// Asserts that nothing is left in the database, nor beside it.
 fn assert_nothing_is_left(scene: &Scene) {
     for table in ["dal_locks", "waiters", "sessions"] {
         assert_eq!(scene.rows(table), 0, "{table}");
@@ -34,7 +35,7 @@ async fn after_holders_and_waiters_were_killed_recover_leaves_neither_rows_nor_f
         let _wanted = waiter.want("a", Mode::Write);
         until_in_line(&keeper, waiter.owner()).await;
     }
-    // Those who wait first: else they are granted what they wait for.
+    // The waiters are killed first: otherwise they would be granted the lock.
     di.crash();
     cy.crash();
     bo.crash();

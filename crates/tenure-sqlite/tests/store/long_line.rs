@@ -1,4 +1,4 @@
-//! A line of many who died.
+//! A line of many waiters who died.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use crate::scene::{Scene, session, take, try_take};
 
 const DEAD: u32 = 500;
 
-/// Puts sessions in line that were killed: each has a row, and a file that nobody has locked.
+/// Puts sessions in line that look killed: each has a row, and a file that no process has locked.
 fn line_up_the_dead(scene: &Scene) {
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let boot_id = boot_id.trim();
@@ -42,7 +42,7 @@ fn line_up_the_dead(scene: &Scene) {
     lining_up.commit().unwrap();
 }
 
-/// How long a release past them takes; afterwards nothing of them is left in the line.
+/// Returns the time of a release past the dead, after which none of them is left in the line.
 async fn release_past_the_dead() -> Duration {
     let scene = Scene::new();
     let keeper = scene.keeper().await;
@@ -60,7 +60,7 @@ async fn release_past_the_dead() -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_past_five_hundred_dead_waiters_takes_less_than_a_second() {
-    // The best of three: the machine may have other things to do.
+    // The best of three counts: the machine may have other things to do.
     let mut best = Duration::MAX;
     for _ in 0..3 {
         best = best.min(release_past_the_dead().await);

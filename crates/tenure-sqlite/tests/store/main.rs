@@ -1,5 +1,5 @@
-//! The store from the outside, in the hands of a keeper: other processes, a database that is
-//! busy, deleted or replaced, clocks that jump, and what the dead leave.
+//! The store from the outside, in the hands of a keeper: other processes; a database that is busy,
+//! deleted or replaced; clocks that jump; rows and files that dead sessions leave.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! The database is deleted, or another takes its place, under those who use it.
+//! The database is deleted, or another takes its place, while sessions use it.
 
 mod answers;
 mod copy;

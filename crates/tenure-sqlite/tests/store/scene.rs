@@ -1,4 +1,4 @@
-//! A database of its own, who uses it, and ways to disturb it.
+//! A database for one test, the sessions that use it, and ways to disturb it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,9 +16,9 @@ use tenure_testkit::agent::process::this_test_binary;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Whatever a test waits for happens within this time, or the test fails.
+/// Everything a test waits for happens within this time, or the test fails.
 pub const DEADLINE: Duration = Duration::from_secs(30);
-/// Between two looks at what is waited for.
+/// The time between two looks at a condition.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// A fresh database, removed at the end.
@@ -27,14 +27,14 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// In memory where there is such a place: what is durable is tested elsewhere.
+    /// Makes a database in memory where there is such a place: other tests test durability.
     pub fn new() -> Self {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let directory = directory.unwrap();
         Self { directory }
     }
 
-    /// Something in the directory of the database.
+    /// Returns a path in the directory of the database.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join("tenure").join(name)
     }
@@ -47,7 +47,7 @@ impl Scene {
         Keeper::open(&self.url()).await.unwrap()
     }
 
-    /// A process of its own with a session.
+    /// Starts a process of its own with a session.
     pub fn process(&self, owner: &str) -> Agent {
         Agent::process(self.process_command(), owner)
     }
@@ -56,20 +56,20 @@ impl Scene {
         this_test_binary(&self.url())
     }
 
-    /// A connection without any of the store's rules. It goes through the same SQLite as the
+    /// Opens a connection without any of the store's rules. It goes through the SQLite of the
     /// store: another way to open and close the file would drop the locks of this process.
     pub fn raw(&self) -> Connection {
         Connection::open(self.path("tenure.db")).unwrap()
     }
 
-    /// How many rows a table has.
+    /// Counts the rows of a table.
     pub fn rows(&self, table: &str) -> u32 {
         let count = format!("SELECT count(*) FROM {table}");
         let counted = self.raw().query_row(&count, [], |row| row.get::<_, u32>(0));
         counted.unwrap()
     }
 
-    /// The names in a folder beside the database.
+    /// Returns the names in a folder beside the database.
     pub fn names(&self, folder: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(folder)) else {
             return Vec::new();
@@ -78,7 +78,8 @@ impl Scene {
         names.map(|name| name.into_string().unwrap()).collect()
     }
 
-    /// Another process is stopped inside a transaction, until the answer is dropped.
+    /// Keeps the database locked for writing until the result is dropped, as a process stopped
+    /// inside a transaction does.
     pub fn busy(&self) -> Busy {
         let connection = self.raw();
         connection.busy_timeout(DEADLINE).unwrap();
@@ -91,7 +92,7 @@ impl Scene {
     /// Deletes the database; the sessions and the anchor stay.
     pub fn delete_database(&self) {
         for name in ["tenure.db", "tenure.db-wal", "tenure.db-shm"] {
-            // Whoever opens it at this moment may not have made all three.
+            // A session that opens the database at this moment may not have made all three files.
             drop(fs::remove_file(self.path(name)));
         }
     }
@@ -111,10 +112,10 @@ impl Scene {
     }
 }
 
-/// The database is locked for writing.
+/// A write lock on the database.
 #[must_use = "the database is free when this is dropped"]
 pub struct Busy {
-    /// Closed, it rolls back.
+    /// Rolls back when it is closed.
     _locked: Connection,
 }
 
@@ -125,14 +126,14 @@ pub fn resource(text: &str) -> Resource {
 pub async fn session(keeper: &Keeper, owner: &str) -> Session {
     let owner = Owner::parse(owner).unwrap();
     let options = SessionOptions::new(owner);
-    keeper.session(options).await.unwrap()
+    keeper.session(options)
 }
 
 fn wait(limit: Duration) -> Options {
     Options::default().with_wait(limit)
 }
 
-/// Asks for a lock for a while. An answer that comes far too late fails the test.
+/// Asks for a lock for a while. The test fails if the answer comes far too late.
 pub async fn acquire(session: &Session, name: &str, mode: Mode, limit: Duration) -> Result<Guard> {
     let (resource, options) = (resource(name), wait(limit));
     let asked = session.acquire(&resource, mode, &options);
@@ -165,7 +166,7 @@ pub async fn ask(
     asking
 }
 
-/// All that is held and awaited. Looking never waits for anyone who writes.
+/// Returns everything that is held and awaited. Listing never waits for a writer.
 pub async fn list(keeper: &Keeper) -> Listing {
     let query = Query::default();
     let listed = timeout(DEADLINE, keeper.list(&query)).await;
@@ -185,12 +186,12 @@ pub async fn until_in_line(keeper: &Keeper, owner: &str) {
     .await;
 }
 
-/// Waits until nobody is in line.
+/// Waits until no request is in line.
 pub async fn until_nobody_waits(keeper: &Keeper) {
     until("nobody waits", async || waiting(keeper).await.is_empty()).await;
 }
 
-/// What is held, with owners and modes.
+/// Returns the locks held, with owners and modes.
 pub async fn held(keeper: &Keeper) -> Vec<String> {
     let listing = list(keeper).await;
     let show = |lease: tenure::Lease| format!("{} {} {}", lease.owner, lease.resource, lease.mode);

@@ -1,4 +1,4 @@
-//! How many write transactions each use makes, and which of them wait for the disk.
+//! The write transactions that each use makes, and which of them wait for the disk.
 
 mod trace;
 
@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure::leases::{LeaseTerms, Recovery};
 use tenure::{
-    IdempotenceKey, Keeper, Lease, LeaseId, LeaseTerms, LockSet, Mode, Options, Owner, Ranking,
-    Recovery, Session,
+    IdempotenceKey, Keeper, Lease, LeaseId, LockSet, Mode, Options, Owner, Ranking, Session,
 };
 use tenure_core::Asker;
 use tenure_work::agents::guard::{EDIT_TTL, EditDecision, hold};
@@ -19,7 +19,7 @@ use crate::scene::{Scene, resource, session, take};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A keeper whose transactions are followed.
+/// Opens a keeper, and follows its transactions.
 async fn followed(scene: &Scene) -> Keeper {
     trace::follow();
     let keeper = scene.keeper().await;
@@ -44,7 +44,7 @@ async fn lock_one(session: &Session, name: &str, mode: Mode) -> LeaseId {
     leases.remove(0).lease
 }
 
-/// Makes the time of all leases over, and their heartbeats old.
+/// Lets all leases run out, with old heartbeats.
 fn make_stale(scene: &Scene) {
     let stale = "UPDATE dal_locks SET expires_boot = 1, heartbeat_boot = 1 WHERE binding = 'lease'";
     scene.raw().execute(stale, []).unwrap();
@@ -145,7 +145,10 @@ async fn who_changes_a_lease_by_its_id_waits_for_the_disk_once() {
     let taken = keeper.take_over(&again, &guard.lease().lease, MINUTE).await;
     let lease = taken.unwrap().unwrap().lease;
     assert_eq!(ends(), [Durable], "take over");
-    let (leases, asker) = (keeper.store().leases().unwrap(), asker(&again));
+    let (leases, asker) = (
+        tenure::internal::store(&keeper).leases().unwrap(),
+        asker(&again),
+    );
     leases.claim(&lease, "job", &asker).await.unwrap();
     assert_eq!(ends(), [Durable], "claim");
     let broken = keeper.break_lease(&lease, &owner("di"), "why").await;

@@ -8,7 +8,7 @@ use tenure::{Error, Mode};
 
 use crate::scene::{DEADLINE, Scene, held, session, take, try_take, until, until_nobody_waits};
 
-/// Whether it was granted before it was given up.
+/// The state of the upgrade when it is given up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meanwhile {
     Waits,
@@ -23,7 +23,7 @@ async fn assert_undone(meanwhile: Meanwhile) {
     bo.take("a", Mode::Read);
     let mut guard = take(&ana, "a", Mode::Upgradeable).await;
     let busy = {
-        // Polled by hand, so that it hears of nothing that is not meant for it.
+        // The future is polled by hand, so that it reacts to nothing but these polls.
         let mut upgrading = pin!(guard.upgrade(Some(DEADLINE)));
         until("the upgrade is in line", async || {
             let mut context = Context::from_waker(Waker::noop());
@@ -47,7 +47,7 @@ async fn assert_undone(meanwhile: Meanwhile) {
                 .contains(&"ana name:a upgradeable".into())
     })
     .await;
-    // New readers are let in, and whoever reads keeps it from being written.
+    // New readers are let in, and a reader keeps the lock from being upgraded.
     let mut cy = scene.process("cy");
     cy.take("a", Mode::Read);
     assert!(guard.try_upgrade().await.unwrap().is_none());
@@ -83,8 +83,8 @@ fn is_cleanup_pending() -> bool {
         .any(|name| name.trim() == "tenure-cleanup")
 }
 
-/// The first upgrade ran out of time while the database was busy, and is still to be given up when
-/// the second is granted: that one stays.
+/// The first upgrade ran out of time while the database was busy, and its clean-up is still pending
+/// when the second is granted: the second stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_asked_for_again_is_not_undone_with_the_one_that_was_given_up() {
     let scene = Scene::new();

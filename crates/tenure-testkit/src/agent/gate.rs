@@ -1,8 +1,8 @@
-//! Stops a thread as a signal stops a process: it does nothing at all until let go.
+//! Stops a thread as a signal stops a process: it does nothing at all until it is let go.
 
 use std::sync::{Condvar, Mutex};
 
-/// Closed until opened; each opening lets one waiter through.
+/// A gate that is closed until opened; each opening lets one waiter through.
 #[derive(Default)]
 pub(super) struct Gate {
     open: Mutex<bool>,

@@ -1,11 +1,11 @@
-//! Commands about leases that outlive their session. Leases are named by their ids.
+//! Commands about leases that outlive their session. They name a lease by its id.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tenure::{LeaseId, Mode, Resource, Token};
 
-/// A command about leases that outlive their session. Any agent that knows the id may do it.
+/// A command about leases that outlive their session. Any agent that knows the id may give it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeaseCommand {
@@ -13,90 +13,90 @@ pub enum LeaseCommand {
     Lock {
         /// The resources and their modes.
         items: Vec<(Resource, Mode)>,
-        /// How long they live unless renewed.
+        /// The time that the leases live unless renewed.
         ttl: Duration,
-        /// How long to wait for all of it.
+        /// The longest wait for the whole set.
         wait: Duration,
         /// The caller's own name for the request.
         key: Option<String>,
     },
     /// Look a lease up.
     Find {
-        /// The lease.
+        /// The id of the lease.
         lease: LeaseId,
     },
     /// Give a lease new time.
     Renew {
-        /// The lease.
+        /// The id of the lease.
         lease: LeaseId,
-        /// Its time to live; the last one if `None`.
+        /// The time to live; the last one if `None`.
         ttl: Option<Duration>,
-        /// The owner that asks, if it is to be checked.
+        /// The owner that asks, where the owner is checked.
         by: Option<String>,
     },
     /// End a lease.
     Release {
-        /// The lease.
+        /// The id of the lease.
         lease: LeaseId,
-        /// The owner that asks, if it is to be checked.
+        /// The owner that asks, where the owner is checked.
         by: Option<String>,
     },
     /// Make an upgradeable lease exclusive.
     Upgrade {
-        /// The lease.
+        /// The id of the lease.
         lease: LeaseId,
-        /// How long to wait for the readers to leave.
+        /// The longest wait for the readers to leave.
         wait: Duration,
-        /// The owner that asks, if it is to be checked.
+        /// The owner that asks, where the owner is checked.
         by: Option<String>,
     },
     /// Make an upgraded lease upgradeable again.
     Downgrade {
-        /// The lease.
+        /// The id of the lease.
         lease: LeaseId,
-        /// The owner that asks, if it is to be checked.
+        /// The owner that asks, where the owner is checked.
         by: Option<String>,
     },
-    /// Ask whether a token is still the last one.
+    /// Ask whether a token is still the newest one.
     Check {
-        /// The resource.
+        /// The resource that the token is for.
         resource: Resource,
-        /// The token.
+        /// The token to check.
         token: Token,
     },
     /// Take a lease away from its holder, as the owner of the agent.
     Break {
-        /// The lease.
+        /// The id of the lease.
         lease: LeaseId,
-        /// The reason.
+        /// The reason, which the holder is told.
         reason: String,
     },
-    /// Take away what is stale, as the owner of the agent.
+    /// Take away stale leases, as the owner of the agent.
     Recover,
     /// Read the whole audit of a resource.
     Audit {
-        /// The resource.
+        /// The resource whose audit is read.
         resource: Resource,
     },
     /// Say that a lease is needed for as long as the session of the agent lives.
     Claim {
-        /// The lease.
+        /// The id of the lease.
         lease: LeaseId,
-        /// The claimant.
+        /// The name of the claimant, such as a job.
         claimant: String,
     },
     /// Add one to a record, so often, and tell the longest time of one change in milliseconds.
     Increment {
         /// The id of the record.
         id: String,
-        /// How often.
+        /// The number of times.
         times: u32,
     },
     /// End a claim.
     Unclaim {
-        /// The lease.
+        /// The id of the lease.
         lease: LeaseId,
-        /// The claimant.
+        /// The name of the claimant.
         claimant: String,
     },
 }

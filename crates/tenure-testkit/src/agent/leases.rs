@@ -1,4 +1,4 @@
-//! Short forms for leases of their own, which fail the test if the answer is another.
+//! Short forms for leases of their own. They fail the test if the answer is another one.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::words::{Answer, Command, Failure, Kind};
 use super::{Agent, LONG_WAIT, Pending, resource};
 
 impl Agent {
-    /// Locks what is free.
+    /// Locks a resource that is free.
     pub fn lock(&mut self, name: &str, mode: Mode, ttl: Duration) -> Lease {
         let owner = self.owner().to_owned();
         let asked = self.send(Command::OnLease(LeaseCommand::Lock {
@@ -24,12 +24,12 @@ impl Agent {
         }
     }
 
-    /// Asks for a set, patiently, without waiting here.
+    /// Asks for a set with a long wait, and goes on without the answer.
     pub fn want_lock(&mut self, items: &[(&str, Mode)], ttl: Duration) -> Pending {
         self.want_keyed(items, ttl, None, LONG_WAIT)
     }
 
-    /// Asks for a set under a key for a while, without waiting here.
+    /// Asks for a set under a key with this wait, and goes on without the answer.
     pub fn want_keyed(
         &mut self,
         items: &[(&str, Mode)],
@@ -59,7 +59,7 @@ impl Agent {
         self.ask(Command::OnLease(command))
     }
 
-    /// Gives a command about leases that is done.
+    /// Gives a command about leases that must be done.
     pub fn do_on_lease(&mut self, command: LeaseCommand) {
         let said = format!("{command:?}");
         let answer = self.on_lease(command);
@@ -70,7 +70,7 @@ impl Agent {
         );
     }
 
-    /// Gives a command about leases that is answered with the lease as it is then.
+    /// Gives a command about leases, and returns the lease as it is then.
     pub fn change(&mut self, command: LeaseCommand) -> Lease {
         let said = format!("{command:?}");
         match self.on_lease(command) {
@@ -79,7 +79,7 @@ impl Agent {
         }
     }
 
-    /// Gives a command about leases that is refused.
+    /// Gives a command about leases that must be refused.
     pub fn refused(&mut self, command: LeaseCommand) -> Failure {
         let said = format!("{command:?}");
         match self.on_lease(command) {
@@ -88,7 +88,7 @@ impl Agent {
         }
     }
 
-    /// Gives commands about leases that are all refused for the same kind of reason.
+    /// Gives commands about leases that must all be refused for a reason of this kind.
     pub fn all_refused(&mut self, kind: Kind, commands: impl IntoIterator<Item = LeaseCommand>) {
         for command in commands {
             let said = format!("{command:?}");
@@ -102,12 +102,12 @@ impl Agent {
         self.change(LeaseCommand::renew(lease))
     }
 
-    /// Ends a lease of its own.
+    /// Ends a lease by its id.
     pub fn release_lease(&mut self, lease: &LeaseId) {
         self.do_on_lease(LeaseCommand::release(lease));
     }
 
-    /// Makes a lease exclusive that is free to become it.
+    /// Upgrades a lease that no reader holds up.
     pub fn upgrade_lease(&mut self, lease: &LeaseId) -> Token {
         let command = LeaseCommand::upgrade(lease, Duration::ZERO);
         self.change(command).token
@@ -121,7 +121,7 @@ impl Agent {
         })
     }
 
-    /// Whether a token is still the last one; panics on any failure but the one that says so.
+    /// Returns true if a token is not the newest one; panics on any other failure.
     pub fn is_fenced(&mut self, name: &str, token: Token) -> bool {
         let resource = resource(name);
         match self.on_lease(LeaseCommand::Check { resource, token }) {
@@ -131,7 +131,7 @@ impl Agent {
         }
     }
 
-    /// Says that a lease is needed.
+    /// Claims a lease: says that it is needed.
     pub fn claim(&mut self, lease: &LeaseId, claimant: &str) {
         self.do_on_lease(LeaseCommand::Claim {
             lease: lease.clone(),
@@ -139,7 +139,7 @@ impl Agent {
         });
     }
 
-    /// Watches a lock it holds; the answer comes when the lock is lost.
+    /// Watches a lock that the agent holds; the answer comes when the lock is lost.
     pub fn watch(&mut self, name: &str) -> Pending {
         let resource = resource(name);
         self.send(Command::Watch { resource })

@@ -1,9 +1,8 @@
 //! Agents: the clients that take locks in a test.
 //!
-//! An agent has one session and obeys commands. It is a process of its own, or a thread of
-//! this one with a runtime of its own; a test need not know which. It can crash
-//! (SIGKILL, or a panic that unwinds it) and be stopped (SIGSTOP, or a thread that does
-//! nothing at all).
+//! An agent has one session and obeys commands. It is a process of its own, or a thread of this one
+//! with a runtime of its own; a test need not know which. It can crash (SIGKILL, or a panic that
+//! unwinds it) and be stopped (SIGSTOP, or a thread that does nothing at all).
 
 mod gate;
 pub mod lease_words;
@@ -25,7 +24,7 @@ use process::Process;
 use thread::Thread;
 use words::{Answer, Command, Failure, Notes, Order, Reply};
 
-/// How long agents wait for locks that will be granted. Tests fail long before.
+/// The time that agents wait for locks that will be granted. Tests fail long before.
 pub const LONG_WAIT: Duration = Duration::from_secs(600);
 
 /// Parses a resource.
@@ -49,7 +48,7 @@ pub struct Agent {
     orders: u64,
 }
 
-/// Where an agent runs.
+/// The process or thread of an agent.
 enum Runner {
     Process(Process),
     Thread(Thread),
@@ -86,7 +85,7 @@ impl Agent {
         agent
     }
 
-    /// Ends its session, with all it holds and awaits, and begins a new one.
+    /// Ends the agent's session, with all it holds and awaits, and begins a new one.
     pub fn reopen(&mut self) {
         let owner = self.owner.clone();
         match self.ask(Command::Open { owner }) {
@@ -95,17 +94,17 @@ impl Agent {
         }
     }
 
-    /// The owner it works for.
+    /// Returns the owner that the agent works for.
     pub fn owner(&self) -> &str {
         &self.owner
     }
 
-    /// Its session.
+    /// Returns the id of the agent's session.
     pub fn session(&self) -> &SessionId {
         self.session.as_ref().expect("a session is opened at once")
     }
 
-    /// Its process.
+    /// Returns the id of the agent's process.
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -122,7 +121,7 @@ impl Agent {
         Pending(id)
     }
 
-    /// Returns the answer, if it is there.
+    /// Returns the answer, or `None` if it has not come yet.
     pub fn answered(&mut self, pending: Pending) -> Option<Answer> {
         while let Ok(Reply { id, answer }) = self.answered.try_recv() {
             self.early.insert(id, answer);
@@ -156,7 +155,7 @@ impl Agent {
         self.answer(pending)
     }
 
-    /// Crashes it; when this returns, nothing of it is left. It can do nothing more.
+    /// Crashes the agent; when this returns, nothing of it is left. It can do nothing more.
     pub fn crash(&mut self) {
         match &mut self.runner {
             Runner::Process(process) => process.kill(),
@@ -170,7 +169,7 @@ impl Agent {
         }
     }
 
-    /// Stops it; when this returns, it does nothing until it is resumed.
+    /// Stops the agent; when this returns, it does nothing until it is resumed.
     pub fn stop(&mut self) {
         match &mut self.runner {
             Runner::Process(process) => process.stop(),
@@ -181,7 +180,7 @@ impl Agent {
         }
     }
 
-    /// Lets it go on.
+    /// Lets a stopped agent go on.
     pub fn resume(&mut self) {
         match &mut self.runner {
             Runner::Process(process) => process.resume(),
@@ -203,7 +202,7 @@ impl Agent {
         }
     }
 
-    /// Lets a process end for want of commands.
+    /// Ends a process by the end of its commands.
     pub fn end_of_input(&mut self) -> std::process::ExitStatus {
         match &mut self.runner {
             Runner::Process(process) => process.end_of_input(),
@@ -212,7 +211,7 @@ impl Agent {
     }
 }
 
-/// Short forms, which fail the test if the answer is another.
+/// Short forms, which fail the test if the answer is another one.
 impl Agent {
     /// Takes a lock that is free.
     pub fn take(&mut self, name: &str, mode: Mode) -> Lease {
@@ -231,12 +230,12 @@ impl Agent {
         }
     }
 
-    /// Asks for a lock, patiently, without waiting here.
+    /// Asks for a lock with a long wait, and goes on without the answer.
     pub fn want(&mut self, name: &str, mode: Mode) -> Pending {
         self.want_for(name, mode, LONG_WAIT)
     }
 
-    /// Asks for a lock for a while, without waiting here.
+    /// Asks for a lock with this wait, and goes on without the answer.
     pub fn want_for(&mut self, name: &str, mode: Mode, wait: Duration) -> Pending {
         self.send(Command::Acquire {
             resource: resource(name),
@@ -254,7 +253,7 @@ impl Agent {
         }
     }
 
-    /// Waits for the failure of what was asked for.
+    /// Waits for the failure of a command.
     pub fn failed(&mut self, pending: Pending) -> Failure {
         match self.answer(pending) {
             Answer::Failed(failure) => failure,
@@ -279,7 +278,7 @@ impl Agent {
         );
     }
 
-    /// Upgrades without waiting here.
+    /// Asks for an upgrade, and goes on without the answer.
     pub fn want_upgrade(&mut self, name: &str, wait: Duration) -> Pending {
         let resource = resource(name);
         self.send(Command::Upgrade { resource, wait })
@@ -293,7 +292,7 @@ impl Agent {
         }
     }
 
-    /// Upgrades if that needs no waiting.
+    /// Upgrades if no wait is needed.
     pub fn try_upgrade(&mut self, name: &str) -> Option<Token> {
         let resource = resource(name);
         match self.ask(Command::TryUpgrade { resource }) {
@@ -312,7 +311,7 @@ impl Agent {
         }
     }
 
-    /// Lists what is held by anyone.
+    /// Lists the leases of all holders.
     pub fn list(&mut self) -> Vec<Lease> {
         match self.ask(Command::List) {
             Answer::Listed { leases } => leases,

@@ -1,7 +1,7 @@
-//! The agent's side: obeys commands until there are no more.
+//! The agent's side: it obeys commands until there are no more.
 //!
-//! Commands that may wait run as tasks, so that others can follow meanwhile and any of
-//! them can be dropped half-way.
+//! Commands that may wait run as tasks, so that others can follow meanwhile and any of them can be
+//! dropped half-way.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,7 +20,7 @@ use super::gate::Gate;
 use super::tend::tend;
 use super::words::{Answer, Command, Failure, Notes, Order, Reply};
 
-/// Where answers go.
+/// The function that sends an answer.
 pub(super) type Tell = Arc<dyn Fn(Reply) + Send + Sync>;
 
 /// Obeys until the orders end.
@@ -47,7 +47,7 @@ pub(super) async fn obey(
             Command::Crash => {
                 let open = role.open_session.as_ref();
                 let _held = open.map(|open| std::mem::take(&mut *open.guards.lock().unwrap()));
-                // Unwinds like any panic and prints nothing.
+                // This unwinds like any panic, and prints nothing.
                 std::panic::resume_unwind(Box::new("crash"));
             }
             Command::Stop => {
@@ -67,11 +67,11 @@ struct Role {
     keeper: Keeper,
     open_session: Option<OpenSession>,
     tasks: JoinSet<()>,
-    /// Dropping the sender drops the command.
+    /// The commands under way: dropping its sender drops a command.
     under_way: HashMap<u64, oneshot::Sender<()>>,
 }
 
-/// A session and what it holds.
+/// A session and the guards that it holds.
 #[derive(Clone)]
 struct OpenSession {
     session: Session,
@@ -90,11 +90,7 @@ impl Role {
         self.end().await;
         settle(&self.keeper).await;
         let owner = Owner::parse(owner).unwrap();
-        let session = self
-            .keeper
-            .session(SessionOptions::new(owner))
-            .await
-            .unwrap();
+        let session = self.keeper.session(SessionOptions::new(owner));
         let id = session.id().clone();
         self.open_session = Some(OpenSession {
             session,
@@ -125,7 +121,7 @@ impl Role {
 /// Returns when the locks that this process dropped are released, so that the next look does not
 /// see them.
 async fn settle(keeper: &Keeper) {
-    if keeper.store().capabilities().ttl.is_none() {
+    if keeper.capabilities().ttl.is_none() {
         return;
     }
     let little = Query::default().with_limit(1);

@@ -1,8 +1,8 @@
 //! An agent in a process of its own: the test binary itself, started again.
 //!
-//! The child runs one test, `TEST`, which the macro `agent!` puts at the root of the
-//! binary. It plays the agent only if `STORE` is in its environment, and speaks JSON lines
-//! over stdin and stdout. It ends with its input, so no child outlives its parent.
+//! The child runs one test, `TEST`, which the macro `agent!` puts at the root of the binary. It
+//! plays the agent only if `STORE` is in its environment, and speaks JSON lines over stdin and
+//! stdout. It ends with its input, so no child outlives its parent.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -32,8 +32,8 @@ pub fn this_test_binary(url: &str) -> Command {
     command
 }
 
-/// The body of the test `TEST`: in a child it plays the agent; as a test it proves
-/// that a child obeys, and that it ends when its input does.
+/// The body of the test `TEST`: in a child it plays the agent; as a test it proves that a child
+/// obeys, and that it ends with its input.
 pub fn play_or_prove() {
     match std::env::var(STORE) {
         Ok(url) => play(&url),
@@ -70,7 +70,7 @@ fn play(url: &str) {
         let mut line = serde_json::to_string(&reply).unwrap();
         line.push('\n');
         let mut out = io::stdout().lock();
-        // If nobody reads any more, the input ends as well.
+        // A parent that reads no more has also ended the input.
         drop(out.write_all(line.as_bytes()).and_then(|()| out.flush()));
     });
     // The harness may have begun a line of its own.
@@ -101,10 +101,10 @@ impl Process {
         let output = BufReader::new(child.stdout.take().unwrap());
         let (answers, answered) = mpsc::channel();
         thread::spawn(move || {
-            // What is no object is the harness's.
+            // A line that is no object comes from the test harness.
             let replies = output.lines().map_while(Result::ok);
             for line in replies.filter(|line| line.starts_with('{')) {
-                // Half a line is what a killed process leaves.
+                // A killed process may leave half a line.
                 let Ok(reply) = serde_json::from_str(&line) else {
                     return;
                 };
@@ -123,13 +123,13 @@ impl Process {
         input.write_all(line.as_bytes()).unwrap();
     }
 
-    /// Kills it; when this returns the kernel has closed all it had open.
+    /// Kills the child; when this returns, the kernel has closed all it had open.
     pub(super) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Stops it; when this returns it has stopped.
+    /// Stops the child; when this returns, it has stopped.
     pub(super) fn stop(&mut self) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::STOP).unwrap();
@@ -149,7 +149,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended; then there is nothing to kill.
+        // A child that has ended cannot be killed any more.
         drop(self.child.kill());
         drop(self.child.wait());
     }

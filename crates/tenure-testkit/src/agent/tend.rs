@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
-use tenure::{Asker, Error, IdempotenceKey, Keeper, Lease, LeaseTerms, LockSet, Owner, Session};
+use tenure::leases::LeaseTerms;
+use tenure::store::Asker;
+use tenure::{Error, IdempotenceKey, Keeper, Lease, LockSet, Owner, Session};
 use tenure_core::LeaseStore;
 use tenure_core::audit::AuditQuery;
 use tenure_core::leases::Recovery;
@@ -14,7 +16,7 @@ use super::lease_words::LeaseCommand;
 use super::obey::options;
 use super::words::{Answer, Notes};
 
-/// Does what is asked about leases.
+/// Carries out a command about leases.
 pub(super) async fn tend(session: &Session, command: LeaseCommand) -> tenure::Result<Answer> {
     let keeper = session.keeper();
     match command {
@@ -90,7 +92,7 @@ pub(super) async fn tend(session: &Session, command: LeaseCommand) -> tenure::Re
     }
 }
 
-/// Adds one to a record, and makes it if it is not there. Returns what it says now.
+/// Adds one to a record, and makes it if it is missing. Returns its new number.
 pub(crate) async fn increment(keeper: &Keeper, id: &str) -> tenure::Result<u64> {
     let key = RecordKey::new("counter", id)?;
     let add = |seen: &Seen| {
@@ -123,10 +125,10 @@ fn owner(text: Option<String>) -> Option<Owner> {
 
 fn leases(keeper: &Keeper) -> tenure::Result<&dyn LeaseStore> {
     let none = || Error::Internal("this store has no leases of their own".into());
-    keeper.store().leases().ok_or_else(none)
+    tenure::internal::store(keeper).leases().ok_or_else(none)
 }
 
-/// Who claims: the session of the agent, as the keeper would put it.
+/// Returns the claimant: the session of the agent, as the keeper would put it.
 fn asker(session: &Session) -> Arc<Asker> {
     Arc::new(Asker {
         session: session.id().clone(),

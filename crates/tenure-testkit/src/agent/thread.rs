@@ -38,7 +38,7 @@ impl Thread {
                     .build()
                     .unwrap();
                 let obeying = || runtime.block_on(obey(keeper, ordered, tell, gate));
-                // A crash is wanted; what a failed assertion says was printed by its hook,
+                // The crash is intended. The message of a failed assertion was printed by its hook,
                 // and the waiter for its answer finds the channel closed.
                 drop(catch_unwind(AssertUnwindSafe(obeying)));
             }
@@ -60,7 +60,7 @@ impl Thread {
         self.gate.open();
     }
 
-    /// Waits until it has ended, by itself or for want of orders.
+    /// Waits until the thread has ended, by itself or for want of orders.
     pub(super) fn end(&mut self) {
         self.orders = None;
         self.gate.open();

@@ -12,29 +12,29 @@ use super::lease_words::LeaseCommand;
 /// One command, with the number its answer will carry.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
-    /// The number.
+    /// The number, chosen by the sender.
     pub id: u64,
-    /// The command.
+    /// The command to carry out.
     pub command: Command,
 }
 
 /// One answer, with the number of its command.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Reply {
-    /// The number of the command, or 0 for what nobody asked for.
+    /// The number of the command, or 0 for an answer without a command.
     pub id: u64,
-    /// The answer.
+    /// The answer to the command.
     pub answer: Answer,
 }
 
-/// How a lock is asked for.
+/// The details of a request for a lock.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Notes {
-    /// The purpose.
+    /// The purpose, as the record of the lease shows it.
     pub purpose: Option<String>,
-    /// The metadata.
+    /// The metadata, which the store keeps as they are.
     pub metadata: Option<Value>,
-    /// How many may hold it at once.
+    /// The number of holders there may be at once.
     pub capacity: Option<u32>,
 }
 
@@ -49,84 +49,85 @@ pub enum Command {
     },
     /// Take a lock, waiting for it.
     Acquire {
-        /// The resource.
+        /// The resource to lock.
         resource: Resource,
-        /// The mode.
+        /// The mode to lock it in.
         mode: Mode,
-        /// How long to wait.
+        /// The longest wait.
         wait: Duration,
         /// Purpose, metadata and capacity.
         notes: Notes,
     },
-    /// Take a lock if that needs no waiting.
+    /// Take a lock if no wait is needed.
     Try {
-        /// The resource.
+        /// The resource to lock.
         resource: Resource,
-        /// The mode.
+        /// The mode to lock it in.
         mode: Mode,
     },
     /// Take a set, waiting for it.
     AcquireMany {
         /// The resources and their modes.
         items: Vec<(Resource, Mode)>,
-        /// How long to wait for all of it.
+        /// The longest wait for the whole set.
         wait: Duration,
     },
-    /// Take a set if that needs no waiting.
+    /// Take a set if no wait is needed.
     TryMany {
         /// The resources and their modes.
         items: Vec<(Resource, Mode)>,
     },
     /// Upgrade, waiting for it.
     Upgrade {
-        /// The resource.
+        /// The resource whose lock is upgraded.
         resource: Resource,
-        /// How long to wait.
+        /// The longest wait.
         wait: Duration,
     },
-    /// Upgrade if that needs no waiting.
+    /// Upgrade if no wait is needed.
     TryUpgrade {
-        /// The resource.
+        /// The resource whose lock is upgraded.
         resource: Resource,
     },
     /// Go back to upgradeable.
     Downgrade {
-        /// The resource.
+        /// The resource whose lock is downgraded.
         resource: Resource,
     },
     /// Release a lock.
     Release {
-        /// The resource.
+        /// The resource whose lock is released.
         resource: Resource,
     },
-    /// List what is held.
+    /// List the leases of all holders.
     List,
-    /// Again and again under the write lock: read a number from a file and write it plus one.
+    /// Read a number from a file and write it plus one, again and again, each time under the write
+    /// lock.
     Count {
-        /// The lock.
+        /// The resource whose lock protects the file.
         resource: Resource,
-        /// The file.
+        /// The file with the number.
         file: PathBuf,
-        /// How often.
+        /// The number of times.
         times: u32,
     },
-    /// Watch a lock; answered when it is lost.
+    /// Watch a lock; the answer comes when it is lost.
     Watch {
-        /// The resource.
+        /// The resource whose lock is watched.
         resource: Resource,
     },
-    /// Do something about leases of their own.
+    /// Carry out a command about leases that outlive their session.
     OnLease(LeaseCommand),
-    /// Drop a command that is under way. It answers, the cancellation does not.
+    /// Drop a command that is under way. That command is answered, the cancellation is not.
     Cancel {
         /// The number of the command.
         order: u64,
     },
     /// Panic in a task that holds every lock of the session. The agent lives on.
     Panic,
-    /// Do nothing at all until the gate opens. Threads only; a process is stopped by a signal.
+    /// Do nothing at all until the gate opens. For threads only; a process is stopped by a signal.
     Stop,
-    /// Unwind the agent itself. Threads only; a process is killed by a signal.
+    /// Unwind the agent itself. For threads only; a process is killed by a signal.
     Crash,
     /// End the process at once, releasing nothing.
     Exit,
@@ -136,26 +137,26 @@ pub enum Command {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It is there and waits for commands.
+    /// The agent is there and waits for commands.
     Ready {
-        /// Its process.
+        /// The id of its process.
         pid: u32,
     },
     /// The session has begun.
     Opened {
-        /// Its id.
+        /// The id of the session.
         session: SessionId,
     },
     /// The locks are held.
     Granted {
-        /// As these leases.
+        /// The leases that were granted.
         leases: Vec<Lease>,
     },
-    /// It would have to wait, or the session holds it already.
+    /// A wait would be needed, or the session holds the lock already.
     NotAcquired,
     /// The lock is exclusive now.
     Upgraded {
-        /// Its new token.
+        /// The new token of the lock.
         token: Token,
     },
     /// The lock is upgradeable again.
@@ -163,28 +164,28 @@ pub enum Answer {
         /// The lease as it is now.
         lease: Box<Lease>,
     },
-    /// A lease of its own was looked up or changed.
+    /// A lease that outlives its session was looked up or changed.
     Changed {
         /// The lease as it is now.
         lease: Box<Lease>,
     },
-    /// What was read, as `--json` shows it.
+    /// The command has a result, shown as by `--json`.
     Told {
-        /// The list.
+        /// The result: a list, or a number.
         list: Value,
     },
     /// The lock that was watched is lost.
     Lost(Failure),
-    /// What is held.
+    /// The leases were listed.
     Listed {
-        /// By anyone.
+        /// The leases of all holders.
         leases: Vec<Lease>,
     },
-    /// It is done.
+    /// The command is done.
     Done,
     /// The command was dropped before it was done.
     Cancelled,
-    /// It failed.
+    /// The command failed.
     Failed(Failure),
 }
 
@@ -193,9 +194,9 @@ pub enum Answer {
 pub struct Failure {
     /// The kind of the error.
     pub kind: Kind,
-    /// Its message.
+    /// The message of the error.
     pub message: String,
-    /// What it names: the resource asked for, then the one in the way.
+    /// The resources that the error names: the one asked for, then the one in the way.
     pub names: Vec<Resource>,
 }
 
@@ -203,29 +204,29 @@ pub struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Held, and not waited for.
+    /// The lock is held, and was not waited for.
     Busy,
-    /// Held for as long as was waited.
+    /// The lock was held until the wait ran out.
     Timeout,
-    /// Held or awaited by the session itself.
+    /// The session itself holds or awaits the lock.
     Reentry,
-    /// Something later is held or awaited.
+    /// The session holds or awaits something that is ordered later.
     Order,
-    /// It closes a circle of requests that wait for each other.
+    /// The request closes a circle of requests that wait for each other.
     Deadlock,
     /// The lease is not in the state that is needed.
     Conflict,
     /// The lease is over.
     LeaseOver,
-    /// Another's lease, one that only its session ends, or a token that is fenced.
+    /// The lease is another owner's, or only its session may end it, or the token is fenced.
     NotAllowed,
     /// There is no such lease or resource.
     NotFound,
-    /// What was asked makes no sense.
+    /// The request makes no sense.
     BadInput,
     /// The lock was taken away.
     Lost,
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 

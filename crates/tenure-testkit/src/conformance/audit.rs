@@ -1,4 +1,4 @@
-//! Who did what to which lock, when and why.
+//! The audit: which owner did what to which lock, when and why.
 
 use std::time::SystemTime;
 
@@ -63,7 +63,7 @@ fn every_step_of_a_lease_is_recorded_in_order(stage: &Stage<'_>) {
     let lease = ana.lock("a", Mode::Upgradeable, TTL_LONG);
     let [renew, upgrade, downgrade, release] =
         LeaseCommand::all_of_its_owner(&lease.lease, Some("ana"));
-    // By the owner, from another process.
+    // The owner renews it from another process.
     bo.change(renew);
     let upgraded = bo.change(upgrade).token;
     bo.change(downgrade);
@@ -164,7 +164,7 @@ fn a_set_is_recorded_lock_by_lock(stage: &Stage<'_>) {
     assert_eq!(shown(stage).len(), items.len() * 2);
 }
 
-/// A record of some length, over several resources.
+/// Makes an audit of some length, over several resources. Returns the number of entries.
 fn busy(agents: &mut [Agent]) -> usize {
     const ROUNDS: usize = 6;
     for _ in 0..ROUNDS {
@@ -189,7 +189,7 @@ fn pages_cover_the_record_exactly_once(stage: &Stage<'_>) {
         let of_b = query.with_resource(resource("b"));
         assert_eq!(stage.audit(&of_b), stage.audit_of("b"), "pages of {limit}");
     }
-    // What is added while someone reads is on a later page, and nothing is there twice.
+    // An entry that is added during the reading is on a later page, and no entry is there twice.
     let query = AuditQuery::default().with_limit(count - 1);
     let page = stage.block_on(stage.keeper().audit(&query)).unwrap();
     let more = busy(&mut agents);

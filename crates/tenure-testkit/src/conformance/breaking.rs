@@ -1,4 +1,5 @@
-//! Leases that a person takes away: revoking until the holder confirms its stop, or ten seconds.
+//! Leases that a person takes away. They are revoking until the holder confirms its stop, or for
+//! ten seconds.
 
 use std::time::{Duration, Instant};
 
@@ -32,9 +33,9 @@ pub(super) const CASES: &[Case] = &[
     case!(a_break_is_audited_with_who_and_why, Leases),
 ];
 
-/// Rule 11.
+/// The longest time that a revoking lease stays (rule 11).
 const BREAK: Duration = Duration::from_secs(10);
-/// Far less than [`BREAK`]: what happens before this has not waited for it.
+/// A time far below [`BREAK`]: an event within it has not waited for that.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
 fn break_it(lease: &LeaseId, reason: &str) -> LeaseCommand {
@@ -59,8 +60,7 @@ fn lost(agent: &mut Agent, watching: Pending) -> String {
     }
 }
 
-/// Releases a lock that is lost. What it is told about that is its own matter; that it stopped
-/// counts.
+/// Releases a lock that is lost. The answer may or may not tell of the loss; the stop counts.
 fn confirm(agent: &mut Agent, name: &str) {
     let resource = resource(name);
     let answer = agent.ask(Command::Release { resource });
@@ -104,14 +104,14 @@ fn the_holder_is_told_who_broke_its_lock_and_why(stage: &Stage<'_>) {
     for part in ["name:a", "boss", "the disk is full"] {
         assert!(message.contains(part), "{message}");
     }
-    // What is lost is not upgraded any more.
+    // A lost lock is not upgraded any more.
     let upgrade = ana.want_upgrade("a", LONG_WAIT);
     let failure = ana.failed(upgrade);
     assert_eq!(failure.kind, Kind::Lost, "{failure:?}");
     confirm(&mut ana, "a");
 }
 
-/// A stopped holder cannot confirm anything.
+/// A stopped holder cannot confirm its stop.
 fn a_holder_that_does_not_stop_loses_its_lock_after_ten_seconds(stage: &Stage<'_>) {
     let [mut ana, mut bo, mut boss] = stage.agents(stage.apart(), ["ana", "bo", "boss"]);
     let lease = ana.take("a", Mode::Write);
@@ -130,7 +130,7 @@ fn a_holder_that_does_not_stop_loses_its_lock_after_ten_seconds(stage: &Stage<'_
     let ended = &stage.audit_of("a")[2];
     let ended_as = (ended.lease.as_ref(), ended.token);
     assert_eq!(ended_as, (Some(&lease.lease), Some(lease.token)));
-    // The late holder finds out, and takes nothing from who has it now.
+    // The late holder learns of its loss, and takes nothing from the new one.
     let late = ana.send(Command::Release {
         resource: resource("a"),
     });
@@ -195,7 +195,7 @@ fn a_broken_lease_is_freed_by_its_release_and_not_renewed(stage: &Stage<'_>) {
     });
 }
 
-/// Where its death is not proved, it has had its time to stop.
+/// Where the death of the holder is not proved, its time to stop must pass first.
 fn a_broken_holder_that_dies_gives_way_at_once(stage: &Stage<'_>) {
     let [mut bo, mut boss] = stage.agents(stage.apart(), ["bo", "boss"]);
     let limit = stage.after_death(AT_ONCE, BREAK);
@@ -240,7 +240,7 @@ fn a_break_of_one_reader_leaves_the_others(stage: &Stage<'_>) {
     boss.break_lease(&broken.lease, "it hangs");
     lost(&mut ana, watching);
     assert_eq!(state(stage, &other.lease), LeaseState::Held);
-    // A reader that goes is still a reader.
+    // A reader whose lease is revoking is still a reader.
     boss.take("a", Mode::Read);
     confirm(&mut ana, "a");
     assert_eq!(stage.shown(), ["bo name:a read", "boss name:a read"]);
@@ -255,7 +255,8 @@ fn automated_owners_break_nothing(stage: &Stage<'_>) {
     );
     let owned = agent.lock("c", Mode::Write, TTL_LONG);
     for automated in [&mut agent, &mut job] {
-        // Not even what is its own, nor what does not exist: it may not ask.
+        // An automated owner may not ask: not for its own leases either, nor for leases that do not
+        // exist.
         for lease in [&guarded, &leased, &owned] {
             let failure = automated.refused(break_it(&lease.lease, "it hangs"));
             assert_eq!(failure.kind, Kind::NotAllowed, "{failure:?}");
@@ -289,7 +290,7 @@ fn a_lease_that_is_over_is_not_broken(stage: &Stage<'_>) {
     let next = ana.lock("a", Mode::Write, TTL_LONG).lease;
     let failure = boss.refused(break_it(&lease, "it hangs"));
     assert_eq!(failure.kind, Kind::LeaseOver, "{failure:?}");
-    // Who has it now is not met by what was meant for another.
+    // The break was meant for the lease before, and does not touch the new one.
     assert_eq!(state(stage, &next), LeaseState::Held);
     ana.release_lease(&next);
 }

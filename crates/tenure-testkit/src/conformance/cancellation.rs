@@ -21,21 +21,22 @@ pub(super) const CASES: &[Case] = &[
     case!(an_aborted_task_releases_what_it_holds_and_awaits),
 ];
 
-/// More polls than a request makes progress by on one machine. After the last of them it goes on
-/// until it waits.
+/// The number of polls to try on one machine, more than a request makes progress by. After the last
+/// of them it goes on until it waits.
 const POLLS_MAX: usize = 8;
-/// The same where every step is a round trip or two.
+/// The number of polls to try where every step is a round trip or two.
 const POLLS_MAX_REMOTE: usize = 32;
 
 pub(super) fn polls_max(stage: &Stage<'_>) -> usize {
-    match stage.is_lease_bound() {
-        true => POLLS_MAX_REMOTE,
-        false => POLLS_MAX,
+    if stage.is_lease_bound() {
+        POLLS_MAX_REMOTE
+    } else {
+        POLLS_MAX
     }
 }
 
-/// Polls a future so often, then hands the rest back. Between polls other tasks run, and the
-/// waker is that of this task, so it goes on exactly as it would without us.
+/// Polls a future so often, and returns its result if it is done. Between polls other tasks run,
+/// and the waker is that of this task, so the future goes on exactly as it would without us.
 pub(super) async fn poll_times<F: Future>(
     future: &mut Pin<Box<F>>,
     times: usize,
@@ -50,7 +51,7 @@ pub(super) async fn poll_times<F: Future>(
     None
 }
 
-/// Goes on with a future until it is in line for a resource, where nobody else is.
+/// Goes on with a future until it is in line for a resource, where no other request is.
 pub(super) fn poll_until_waiting<F: Future>(
     stage: &Stage<'_>,
     future: &mut Pin<Box<F>>,
@@ -64,7 +65,7 @@ pub(super) fn poll_until_waiting<F: Future>(
                 match listing.waiting {
                     Some(waiting) if waiting.len() == 1 => return,
                     Some(_) => tokio::task::yield_now().await,
-                    // Where waiters are not listed, it waits after the polls it was given.
+                    // Where waiters are not listed, the future waits after the polls it was given.
                     None => return,
                 }
             }
@@ -98,7 +99,7 @@ fn an_acquire_dropped_at_any_await_leaves_neither_lock_nor_waiter(stage: &Stage<
             stage.assert_idle();
             cy.take("a", Mode::Write);
             cy.release("a");
-            // Nor does the session believe that it still waits.
+            // The session does not believe, either, that it still waits.
             drop(stage.block_on(bo.acquire(&a, mode, &options)).unwrap());
             stage.settle();
         }
@@ -115,8 +116,8 @@ fn an_acquire_dropped_in_the_instant_of_the_grant_gives_the_lock_on(stage: &Stag
             ana.take("a", Mode::Write);
             let wanted = bo.want("a", [Mode::Write, Mode::Read][round as usize % 2]);
             stage.until_waiting("a", 1);
-            // The release and the cancellation go to two threads or processes at once,
-            // now the one and now the other first.
+            // The release and the cancellation go to two threads or processes at once, in turn the
+            // one or the other first.
             let release = crate::agent::words::Command::Release {
                 resource: resource("a"),
             };
@@ -187,7 +188,7 @@ fn an_upgrade_dropped_at_any_await_leaves_the_lock_as_before(stage: &Stage<'_>) 
         drop(upgrading);
         assert_eq!(stage.waiting("a"), 0, "after {polls} polls");
         assert_eq!((guard.mode(), guard.token()), (Mode::Upgradeable, token));
-        // Readers come in, another upgradeable holder does not.
+        // Readers come in; another upgradeable holder does not.
         cy.take("a", Mode::Read);
         cy.release("a");
         assert!(cy.try_take("a", Mode::Upgradeable).is_none());

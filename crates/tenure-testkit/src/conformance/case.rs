@@ -1,4 +1,4 @@
-//! One claim, and what a store must be able to do for it.
+//! One claim, and the abilities that a store needs for it.
 
 use crate::stage::Stage;
 
@@ -6,26 +6,26 @@ use crate::stage::Stage;
 pub(super) struct Case {
     /// The claim: the name of its function.
     pub(super) name: &'static str,
-    /// What a store needs to be asked at all.
+    /// The ability that a store needs for the case, if any.
     pub(super) need: Option<Need>,
-    /// It waits for real time to pass, so it runs beside the others of its area.
+    /// True if the case waits for real time to pass. It then runs beside the others of its area.
     pub(super) slow: bool,
     /// Fails if the claim is wrong.
     pub(super) run: fn(&Stage<'_>),
 }
 
-/// What only some stores can do.
+/// An ability that only some stores have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Waiters are served strictly in the order they came.
+    /// Waiters are served strictly in the order in which they came.
     StrictOrder,
     /// Other processes meet in the store, so it outlives them.
     CrossProcess,
-    /// Leases can outlive who took them.
+    /// Leases can outlive the session that took them.
     Leases,
     /// A request may say how many can hold a resource at once.
     Slots,
-    /// It keeps rows above the locks.
+    /// The store keeps rows above the locks.
     Records,
 }
 
@@ -42,9 +42,9 @@ impl Need {
         match self {
             Need::StrictOrder => stage.capabilities().strict_order,
             Need::CrossProcess => stage.capabilities().cross_process,
-            Need::Leases => stage.keeper().store().leases().is_some(),
+            Need::Leases => stage.keeper().keeps_leases(),
             Need::Slots => stage.capabilities().slots,
-            Need::Records => stage.keeper().store().records().is_some(),
+            Need::Records => tenure::internal::store(stage.keeper()).records().is_some(),
         }
     }
 
@@ -59,7 +59,7 @@ impl Need {
     }
 }
 
-/// A case named after its function, with what it needs of a store.
+/// Makes a case named after its function, with the ability that a store needs.
 macro_rules! case {
     ($name:ident) => {
         $crate::conformance::case::case!(@ $name, None, false)

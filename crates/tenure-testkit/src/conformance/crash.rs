@@ -1,6 +1,6 @@
 //! Holders and waiters that die or stop.
 //!
-//! Agents are as far apart as the store allows: where processes meet they are killed with
+//! Agents are as far apart as the store allows: where processes meet in it, they are killed with
 //! SIGKILL and stopped with SIGSTOP; else their threads unwind, and do nothing at all.
 
 use std::time::Duration;
@@ -105,12 +105,12 @@ fn a_killed_waiter_leaves_no_trace(stage: &Stage<'_>) {
     stage.until_waiting("a", 2);
     assert!(bo.answered(wanted).is_none());
     bo.crash();
-    // Who waited only because of it moves up.
+    // The waiter behind it, which waited only because of it, moves up.
     cy.granted(behind);
     stage.until_waiting("a", 0);
     assert_eq!(stage.shown(), ["ana name:a read", "cy name:a read"]);
     cy.release("a");
-    // New readers are not held up by a writer that is gone.
+    // A writer that is gone holds up no new reader.
     cy.take("a", Mode::Read);
 }
 
@@ -148,7 +148,7 @@ fn a_stopped_holder_whose_waiters_gave_up_still_has_it(stage: &Stage<'_>) {
     let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.take("a", Mode::Write);
     stage.stop(&mut ana);
-    // Longer than a holder is checked for: silence alone takes nothing away.
+    // This is longer than the interval of checks: silence alone takes nothing away.
     let check = stage.capabilities().check_every.unwrap_or_default();
     let wanted = bo.want_for("a", Mode::Read, check + Duration::from_millis(50));
     assert_eq!(bo.failed(wanted).kind, Kind::Timeout);

@@ -1,4 +1,4 @@
-//! Who keeps whom out.
+//! Exclusion: the locks that keep others out.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case] = &[
     case!(the_blocking_front_excludes_and_is_excluded),
 ];
 
-/// The matrix, written out once more: the suite does not trust what it tests.
+/// Returns the matrix, written out once more: the suite does not trust what it tests.
 pub(super) fn shares(held: Mode, asked: Mode) -> bool {
     match (held, asked) {
         (Mode::Read, Mode::Read) => true,
@@ -132,7 +132,7 @@ fn different_names_are_different_locks(stage: &Stage<'_>) {
     for name in names {
         ana.take(name, Mode::Write);
         for other in names {
-            // `%2F` is how a `/` may be spelled.
+            // `%2F` is another spelling of `/`.
             if resource(other) == resource(name) {
                 assert!(bo.try_take(other, Mode::Write).is_none(), "{name}");
             } else {
@@ -155,10 +155,10 @@ fn different_spellings_of_a_name_are_one_lock(stage: &Stage<'_>) {
 
 fn the_blocking_front_excludes_and_is_excluded(stage: &Stage<'_>) {
     let settings = stage.keeper().settings().clone();
-    let store = stage.keeper().store().clone();
+    let store = tenure::internal::store(stage.keeper()).clone();
     let keeper = blocking::Keeper::from_store(store, settings).unwrap();
     let ana = SessionOptions::new(tenure::Owner::parse("ana").unwrap());
-    let ana = keeper.session(ana).unwrap();
+    let ana = keeper.session(ana);
     let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let (a, options) = (resource("a"), crate::stage::patient());
     let mut contend = || {
@@ -178,7 +178,7 @@ fn the_blocking_front_excludes_and_is_excluded(stage: &Stage<'_>) {
         );
         bo.release("a");
         drop(ana.acquire(&a, Mode::Write, &options).unwrap());
-        // Looked at in the same way: inside a runtime, too.
+        // Listing is a blocking call, too, and also works inside a runtime.
         keeper.list(&tenure::Query::default()).unwrap();
         bo.take("a", Mode::Write);
         bo.release("a");

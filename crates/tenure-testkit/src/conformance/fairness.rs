@@ -1,4 +1,4 @@
-//! In which order.
+//! Fairness: the order in which waiters are served.
 
 use tenure::Mode;
 
@@ -112,7 +112,7 @@ fn waiters_are_served_in_the_order_they_came(stage: &Stage<'_>) {
         stage.until_waiting("a", index + 1);
     }
     holder.release("a");
-    // Upgradeable before write and write before read: none of them shares with the next.
+    // Upgradeable comes before write and write before read, so no waiter shares with the next.
     for index in 0..agents.len() {
         agents[index].granted(line[index]);
         let shown = [format!("{} name:a {}", agents[index].owner(), modes[index])];

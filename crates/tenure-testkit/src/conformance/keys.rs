@@ -72,7 +72,7 @@ fn asking_again_gets_the_same_leases(stage: &Stage<'_>) {
         assert_eq!(leases.len(), set.len());
         assert_eq!(get(&mut ana, set, &key), leases, "by the same process");
         assert_eq!(get(&mut again, set, &key), leases, "by another");
-        // The same set in another order is the same set.
+        // The order of a set does not make it another set.
         let turned: Vec<_> = set.iter().rev().copied().collect();
         assert_eq!(get(&mut again, &turned, &key), leases);
         ana.crash();
@@ -116,7 +116,7 @@ fn another_request_under_the_same_key_is_a_conflict(stage: &Stage<'_>) {
     let asked = ana.want_keyed(A, TTL_LONG * 2, Some("k"), LONG_WAIT);
     conflict(&mut ana, asked, "k");
     assert_eq!(stage.held(), leases);
-    // How long it is waited for is not what is asked for.
+    // The length of the wait is no part of the request.
     let asked = again.want_keyed(A, TTL_LONG, Some("k"), Duration::ZERO);
     assert_eq!(again.locked(asked), leases);
     release_all(&mut ana, &leases);
@@ -126,7 +126,7 @@ fn a_key_whose_lease_is_over_is_a_conflict(stage: &Stage<'_>) {
     let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let set = [("a", Mode::Write), ("b", Mode::Write)];
     let leases = get(&mut ana, &set, "k");
-    // Half of it is not what was asked for.
+    // Half of the set is not the set that was asked for.
     ana.release_lease(&leases[0].lease);
     let asked = ask(&mut ana, &set, "k");
     conflict(&mut ana, asked, "k");
@@ -154,7 +154,7 @@ fn a_key_whose_lease_was_taken_over_is_a_conflict(stage: &Stage<'_>) {
 }
 
 fn asking_again_after_its_time_renews_a_lease_that_nobody_took(stage: &Stage<'_>) {
-    // Long enough that the request for it comes before it is over again.
+    // This is long enough that the request for it comes before it is over again.
     const TTL: Duration = Duration::from_secs(3);
     let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let set = [("a", Mode::Write), ("b", Mode::Read)];
@@ -195,7 +195,7 @@ fn every_owner_has_keys_of_its_own(stage: &Stage<'_>) {
     let hers = get(&mut ana, A, "k");
     let his = get(&mut bo, &[("b", Mode::Write)], "k");
     assert_eq!(stage.shown(), ["ana name:a write", "bo name:b write"]);
-    // The same request of another owner is another request.
+    // An equal request of another owner is another request.
     let asked = cy.want_keyed(A, TTL_LONG, Some("k"), SHORT);
     assert_eq!(cy.failed(asked).kind, Kind::Timeout);
     assert_eq!(get(&mut ana, A, "k"), hers);
@@ -226,7 +226,7 @@ fn who_asks_again_while_the_first_still_waits_gets_its_lease(stage: &Stage<'_>) 
     let first = ask(&mut ana, A, "k");
     stage.until_waiting("a", 1);
     let second = ask(&mut again, A, "k");
-    // The second stands in no line of its own, however often it looks.
+    // The second request joins no line of its own, however often it looks.
     throughout(SHORT * 4, || {
         assert_eq!(stage.waiting("a"), 1);
         assert!(again.answered(second).is_none());
@@ -249,7 +249,7 @@ fn who_asks_again_waits_no_longer_than_it_wants_to(stage: &Stage<'_>) {
         let busy = matches!(failure.kind, Kind::Busy | Kind::Timeout);
         assert!(busy, "{failure:?}");
     }
-    // The first is not disturbed by that.
+    // The first request is not disturbed by that.
     assert_eq!(stage.waiting("a"), 1);
     bo.release("a");
     let leases = ana.locked(first);
@@ -268,7 +268,7 @@ fn a_request_that_failed_leaves_its_key_free(stage: &Stage<'_>) {
             "{failure:?}"
         );
     }
-    // Nothing came of it, so the key may stand for something else.
+    // The request got nothing, so the key may stand for another one.
     let leases = get(&mut ana, &[("b", Mode::Write)], "k");
     release_all(&mut ana, &leases);
 }
@@ -290,7 +290,7 @@ fn a_killed_asker_leaves_its_key_free(stage: &Stage<'_>) {
     stage.until_waiting("a", 1);
     let second = ask(&mut again, A, "k");
     ana.crash();
-    // Who asked again goes on in its place; nothing is left of the first.
+    // The second asker takes the first one's place; nothing is left of the first.
     bo.release("a");
     let leases = again.locked(second);
     assert_eq!(leases[0].session, *again.session());

@@ -1,4 +1,4 @@
-//! Leases that outlive who took them: locked, renewed and released by id.
+//! Leases that outlive their session: locked, renewed and released by id.
 
 mod front;
 mod left_half_way;

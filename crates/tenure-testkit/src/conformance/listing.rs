@@ -1,4 +1,4 @@
-//! Who holds, who waits.
+//! The list of holders and waiters.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
@@ -85,7 +85,7 @@ fn every_field_of_a_holder_is_listed(stage: &Stage<'_>) {
                 );
                 assert!(heartbeat_at >= acquired_at);
                 assert_eq!(binding, stage.binding());
-                // A lease has a time of its own, which is never before it was last seen.
+                // A lease has a time of its own, which ends after the holder was last seen.
                 match binding {
                     Binding::Session => assert_eq!(expires_at, None),
                     Binding::Lease => assert!(expires_at > Some(heartbeat_at)),
@@ -153,7 +153,7 @@ fn what_is_released_is_no_longer_listed(stage: &Stage<'_>) {
     }
 }
 
-/// Many resources with one holder, some with several.
+/// Makes many resources with one holder, and some with several.
 fn crowd(stage: &Stage<'_>, agents: &mut [Agent]) -> Vec<Lease> {
     let [ana, bo, cy] = agents else {
         panic!("three are a crowd");
@@ -279,7 +279,7 @@ fn looking_never_makes_a_lock_seem_busy(stage: &Stage<'_>) {
             runtime.block_on(keeper.list(&Query::default())).unwrap();
         }));
         let there = look(Box::new(move || drop(eye.list())));
-        // Any try that fails panics, so the looking is ended either way.
+        // A try that fails panics, so the looking is ended in both cases.
         let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for _ in 0..300 {
                 ana.take("a", Mode::Upgradeable);

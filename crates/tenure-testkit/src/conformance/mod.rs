@@ -1,4 +1,4 @@
-//! The suite. One file for each area; in it, one function for each case.
+//! The suite: one file for each area, and in it one function for each case.
 
 mod audit;
 mod breaking;
@@ -30,51 +30,51 @@ use crate::Fixture;
 use crate::stage::Stage;
 use crate::tell;
 
-/// What a case is about.
+/// The subject of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Area {
-    /// Who keeps whom out.
+    /// Locks that keep others out.
     Exclusion,
-    /// Who lets whom in.
+    /// Locks that let others in.
     Sharing,
-    /// In which order.
+    /// The order in which waiters are served.
     Fairness,
-    /// Upgradeable to write, and back.
+    /// Upgrades from upgradeable to write, and downgrades back.
     Upgrade,
     /// Waits that run out.
     Timeouts,
     /// Futures dropped half-way.
     Cancellation,
-    /// A session that asks for what it holds.
+    /// A session that asks for a lock it holds.
     Reentry,
     /// The order of resources, and sets.
     Order,
-    /// Fencing numbers.
+    /// Tokens, the fencing numbers of resources.
     Tokens,
     /// Holders and waiters that die or stop.
     Crash,
-    /// Who holds, who waits.
+    /// The list of holders and waiters.
     Listing,
-    /// Leases that outlive who took them.
+    /// Leases that outlive their session.
     Leases,
     /// Leases that are stale.
     Recovery,
     /// Leases that a person takes away.
     Breaking,
-    /// Who did what.
+    /// The record of what was done to each lock.
     Audit,
     /// Requests that are made again.
     Keys,
-    /// Grants to waiters that do not take them up.
+    /// Grants that their waiters do not take up.
     Offers,
-    /// How many at once.
+    /// Requests that carry a number of holders at once.
     Slots,
     /// Rows above the locks.
     Records,
 }
 
 impl Area {
-    /// All areas.
+    /// Every area of the suite.
     pub const ALL: [Area; 19] = [
         Area::Exclusion,
         Area::Sharing,
@@ -145,7 +145,7 @@ impl Area {
         }
     }
 
-    /// Whether a store may be unable to do a case of it.
+    /// Returns true if a store may be unable to do a case of the area.
     const fn may_skip(self) -> bool {
         match self {
             Area::Exclusion
@@ -155,7 +155,7 @@ impl Area {
             | Area::Crash
             | Area::Listing => false,
             Area::Sharing | Area::Fairness | Area::Upgrade | Area::Order | Area::Tokens => true,
-            // What only some stores have at all.
+            // Only some stores have these at all.
             Area::Leases
             | Area::Recovery
             | Area::Breaking
@@ -168,8 +168,8 @@ impl Area {
     }
 }
 
-/// Runs all cases of an area, each on a fresh store, and fails if any fails. Cases that wait
-/// for time to pass do so at once, beside the others.
+/// Runs all cases of an area, each on a fresh store, and fails if any fails. Cases that wait for
+/// time to pass do so at once, beside the others.
 pub fn conformance(fixture: &dyn Fixture, area: Area) {
     let (slow, quick): (Vec<_>, Vec<_>) = possible(fixture, area)
         .into_iter()
@@ -201,7 +201,7 @@ pub fn conformance(fixture: &dyn Fixture, area: Area) {
     );
 }
 
-/// The cases that a store can do. What is skipped is told, with the reason.
+/// Returns the cases that a store can do. A case that is skipped is told, with the reason.
 fn possible(fixture: &dyn Fixture, area: Area) -> Vec<&'static Case> {
     let stage = Stage::new(fixture);
     let is_met = |need: Need| need.is_met(&stage);
@@ -225,12 +225,12 @@ fn possible(fixture: &dyn Fixture, area: Area) -> Vec<&'static Case> {
     possible
 }
 
-/// The name of a case if it fails.
+/// Runs a case; returns its name if it fails.
 fn fails(fixture: &dyn Fixture, area: Area, case: &Case) -> Option<&'static str> {
     let run = || {
         let stage = Stage::new(fixture);
         (case.run)(&stage);
-        // Whatever a case is about, it leaves nothing behind.
+        // A case of any area leaves nothing behind.
         stage.assert_idle();
     };
     catch_unwind(AssertUnwindSafe(run)).err().map(|_| {

@@ -1,7 +1,7 @@
-//! Grants to waiters that do not take them up.
+//! Grants that their waiters do not take up.
 //!
-//! A release grants to the next in line. If that one is stopped, what was granted to it is an
-//! offer: nobody else has it for five seconds, and then the one behind it has.
+//! A release grants to the next in line. If that waiter is stopped, its grant is an offer: no other
+//! waiter has the lock for five seconds, and then the one behind it has.
 
 use std::time::{Duration, Instant};
 
@@ -23,12 +23,12 @@ pub(super) const CASES: &[Case] = &[
     case!(slow a_broken_offer_ends_the_wait_also_when_its_time_to_stop_is_over, Leases),
 ];
 
-/// Rule 6.
+/// The time that an offer stays (rule 6).
 const OFFER: Duration = Duration::from_secs(5);
-/// Far less than [`OFFER`]: what happens before this has not waited for it.
+/// A time far below [`OFFER`]: an event within it has not waited for that.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
-/// `ana` holds, `bo` waits for so long and is stopped, `cy` waits behind it.
+/// Makes a line: `ana` holds, `bo` waits for so long and is stopped, `cy` waits behind it.
 fn line(stage: &Stage<'_>, agents: [&mut Agent; 3], bo_waits: Duration) -> [Pending; 2] {
     let [ana, bo, cy] = agents;
     ana.take("a", Mode::Write);
@@ -36,7 +36,7 @@ fn line(stage: &Stage<'_>, agents: [&mut Agent; 3], bo_waits: Duration) -> [Pend
     stage.until_waiting("a", 1);
     stage.stop(bo);
     let behind = cy.want("a", Mode::Write);
-    // Not by their number: the time of `bo` may be over by now.
+    // The number of waiters proves nothing: the time of `bo` may be over by now.
     until("cy waits", || stage.queue("a").contains(&"cy".to_owned()));
     [wanted, behind]
 }
@@ -59,7 +59,7 @@ fn an_offer_that_is_not_taken_up_passes_on_after_five_seconds(stage: &Stage<'_>)
     let lapsed = entries.iter().find(|entry| entry.action == Action::Expire);
     let lapsed = lapsed.unwrap_or_else(|| panic!("no offer expired in {entries:?}"));
     assert_eq!(lapsed.lease.as_ref(), Some(&offered[0].lease));
-    // It asked for longer than that, so it waits on, behind who has it.
+    // `bo` asked for longer than that, so it waits on, behind the new holder.
     bo.resume();
     stage.until_waiting("a", 1);
     assert!(bo.answered(wanted).is_none());
@@ -76,7 +76,7 @@ fn a_waiter_resumed_in_time_takes_up_its_offer(stage: &Stage<'_>) {
     bo.resume();
     let lease = bo.granted(wanted);
     assert_eq!(lease.owner.as_str(), "bo");
-    // Long after an offer would have passed on, it has it.
+    // `bo` still has the lock long after an offer would have passed on.
     while began.elapsed() < OFFER + Duration::from_secs(1) {
         assert!(cy.answered(behind).is_none());
         std::thread::sleep(Duration::from_millis(20));
@@ -87,7 +87,8 @@ fn a_waiter_resumed_in_time_takes_up_its_offer(stage: &Stage<'_>) {
     cy.granted(behind);
 }
 
-/// Where its death is not proved, when an offer does.
+/// Where the death of the waiter is not proved, its offer passes on when the time of offers is
+/// over.
 fn an_offer_passes_on_at_once_when_its_waiter_dies(stage: &Stage<'_>) {
     let limit = stage.after_death(AT_ONCE, OFFER);
     in_time("passing on what a dead waiter was offered", limit, || {
@@ -141,7 +142,8 @@ fn nothing_is_offered_to_a_waiter_whose_time_is_over(stage: &Stage<'_>) {
     });
 }
 
-/// `bo` is stopped with `a` on offer to it, and `boss` breaks that. `cy` waits behind it.
+/// Makes a broken offer: `bo` is stopped with `a` on offer to it, and `boss` breaks that. `cy`
+/// waits behind it.
 fn broken_offer(stage: &Stage<'_>, agents: [&mut Agent; 4]) -> [Pending; 2] {
     let [ana, bo, cy, boss] = agents;
     let pending = line(stage, [ana, bo, cy], LONG_WAIT);
@@ -155,7 +157,7 @@ fn broken_offer(stage: &Stage<'_>, agents: [&mut Agent; 4]) -> [Pending; 2] {
     pending
 }
 
-/// The wait of `bo` ended because its offer was broken.
+/// Checks that the wait of `bo` ended because its offer was broken.
 fn is_told(bo: &mut Agent, wanted: Pending) {
     let failure = bo.failed(wanted);
     assert_eq!(failure.kind, Kind::Lost, "{failure:?}");
@@ -171,7 +173,7 @@ fn a_broken_offer_ends_the_wait_with_who_broke_it_and_why(stage: &Stage<'_>) {
     let [wanted, behind] = broken_offer(stage, agents);
     bo.resume();
     is_told(&mut bo, wanted);
-    // Nothing has to be stopped: the next in line need not wait for that.
+    // No holder has to stop here, so the next in line need not wait for that.
     let told = Instant::now();
     cy.granted(behind);
     assert!(told.elapsed() < AT_ONCE, "{:?}", told.elapsed());

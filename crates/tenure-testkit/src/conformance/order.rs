@@ -57,7 +57,7 @@ fn asking_for_something_ordered_before_is_refused_and_names_both(stage: &Stage<'
     let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     ana.take("b", Mode::Read);
     let (a, b) = (resource("a"), resource("b"));
-    // Whether it is free or not, and whether it is waited for or not.
+    // The answer depends neither on whether it is free nor on whether it is waited for.
     for held_by_other in [false, true] {
         if held_by_other {
             bo.take("a", Mode::Write);
@@ -80,7 +80,7 @@ fn asking_for_something_ordered_before_is_refused_and_names_both(stage: &Stage<'
     assert_eq!(stage.shown(), ["ana name:b read", "bo name:a write"]);
     bo.release("a");
     ana.release("b");
-    // With the later one released it is in order.
+    // Once the later one is released, the request is in order.
     ana.take("a", Mode::Write);
     ana.take("b", Mode::Write);
 }
@@ -153,7 +153,7 @@ fn upgrading_while_something_later_is_held_is_refused(stage: &Stage<'_>) {
     bo.release("b");
     ana.release("c");
     assert!(ana.try_upgrade("b").unwrap() > before.token);
-    // What is held and comes before does not matter.
+    // A held lock that is ordered before does not matter.
     ana.release("b");
     ana.take("a", Mode::Write);
     ana.take("b", Mode::Upgradeable);
@@ -178,7 +178,7 @@ fn a_set_is_taken_in_order_whatever_order_it_is_given_in(stage: &Stage<'_>) {
     for name in ["c", "project:x", "b"] {
         ana.release(name);
     }
-    // What comes first is waited for while nothing later is held.
+    // The first of the set is waited for while nothing later is held.
     bo.take("project:x", Mode::Write);
     let set = want_set(&mut ana, &given);
     stage.until_waiting("project:x", 1);
@@ -191,7 +191,7 @@ fn a_set_is_taken_whole_or_not_at_all(stage: &Stage<'_>) {
     let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
     let names = ["a", "b", "c"];
     let items = || names.map(|name| (resource(name), Mode::Write)).to_vec();
-    // What comes before the one that is held is taken in that time.
+    // The wait is long enough to take all that comes before the one that is held.
     let wait = stage.wait_of(Duration::from_millis(10), Duration::from_millis(500));
     for held in names {
         bo.take(held, Mode::Read);
@@ -258,7 +258,7 @@ async fn session_with_order(stage: &Stage<'_>, kinds: &[&str]) -> Session {
     let settings = Settings::default().with_ranking(ranking);
     let keeper = Keeper::open_with(stage.url(), settings).await.unwrap();
     let options = SessionOptions::new(Owner::parse("ana").unwrap());
-    keeper.session(options).await.unwrap()
+    keeper.session(options)
 }
 
 fn another_order_is_refused_while_something_is_held_and_else_adopted(stage: &Stage<'_>) {
@@ -270,7 +270,7 @@ fn another_order_is_refused_while_something_is_held_and_else_adopted(stage: &Sta
         let mut in_use = &default;
         for (turned_away, first) in [(&other, "slot project"), (&default, "name events")] {
             let held = in_use.acquire(&a, Mode::Read, &options()).await.unwrap();
-            // What is held and what is asked for need not be the same.
+            // The order is refused for the resource that is held, and for others.
             for (asked, mode) in [(&a, Mode::Read), (&a, Mode::Write), (&b, Mode::Write)] {
                 let refused = turned_away.acquire(asked, mode, &options()).await;
                 let refused = refused.unwrap_err();
@@ -279,7 +279,7 @@ fn another_order_is_refused_while_something_is_held_and_else_adopted(stage: &Sta
                 assert!(said.contains("kinds: ") && said.contains(first), "{said}");
                 assert!(said.contains("slot project map") && said.contains("name events slot"));
             }
-            // Those who have the order that is in use are not disturbed.
+            // Sessions with the order that is in use are not disturbed.
             let more = in_use
                 .acquire(&resource("c"), Mode::Write, &options())
                 .await;
@@ -330,7 +330,7 @@ fn two_orders_are_never_in_use_at_once(stage: &Stage<'_>) {
     });
 }
 
-/// Longer than any test takes, and what an automated owner may wait.
+/// A wait that is longer than any test takes, and that an automated owner may still ask for.
 const AUTOMATED_WAIT: Duration = Duration::from_secs(500);
 
 fn wants(agent: &mut Agent, name: &str, mode: Mode) -> Pending {

@@ -1,13 +1,14 @@
-//! Rows above the locks: what a change compares, what it writes, and what is left of one that is
-//! not finished.
+//! Rows above the locks: what a change compares, what it writes, and what an unfinished change
+//! leaves.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::{Action, AuditQuery, Class, Mode, Owner, Result};
+use tenure::audit::{Action, AuditQuery};
+use tenure::{Class, Mode, Owner, Result};
 use tenure_core::records::{
-    BODY_BYTES_MAX, Changes, Column, Columns, Expected, Fence, Note, Record, RecordChange,
+    BODY_BYTES_MAX, Changes, Column, Columns, Expected, Fence, NewEntry, Record, RecordChange,
     RecordKey, RecordQuery, Seen,
 };
 use tokio::time::timeout;
@@ -61,7 +62,7 @@ pub(super) const CASES: &[Case] = &[
     case!(a_change_wakes_the_session_that_it_names, Records),
 ];
 
-/// Reads, changes and lists, and fails the test if that fails.
+/// Short forms that read, change and list, and that fail the test on an error.
 impl Stage<'_> {
     fn record(&self, key: &RecordKey) -> Option<Record> {
         let records = self.keeper().records("a test").unwrap();
@@ -147,11 +148,12 @@ fn a_change_of_several_records_is_made_whole_or_not_at_all(stage: &Stage<'_>) {
             changes.put(keys[0].clone(), Columns::default(), json!(1));
             changes.put(keys[2].clone(), Columns::default(), json!(2));
             changes.delete(keys[1].clone());
-            match fails {
-                true => Err(tenure::Error::BadInput("no".into())),
-                false => Ok(changes),
-            }
-            .inspect(|_| assert!(seen.get(&keys[1]).is_some()))
+            let decided = if fails {
+                Err(tenure::Error::BadInput("no".into()))
+            } else {
+                Ok(changes)
+            };
+            decided.inspect(|_| assert!(seen.get(&keys[1]).is_some()))
         }
     };
     stage.put(&keys[1], Columns::default(), json!(0));
@@ -272,7 +274,8 @@ fn increments_of_16_processes_are_all_there_and_nobody_starves(stage: &Stage<'_>
     });
     for (agent, asked) in agents.iter_mut().zip(asked) {
         match agent.answer(asked) {
-            // It is a promise that nobody is passed over again and again, not one of speed.
+            // The claim is that no process is passed over again and again, not that changes are
+            // fast.
             Answer::Told { list } => assert!(list.as_u64().unwrap() < 20_000, "{list} ms"),
             other => panic!("{other:?}"),
         }
@@ -291,7 +294,7 @@ fn fence(lease: &tenure::Lease) -> Fence {
     }
 }
 
-/// Whether a change under a lease is made, or refused as not allowed.
+/// Returns true if a change under a lease is made, false if it is refused as not allowed.
 fn is_made(stage: &Stage<'_>, fence: Fence) -> bool {
     let before = stage.record(&key("a")).map_or(0, |record| record.version);
     let write = |_: &Seen| {
@@ -384,7 +387,7 @@ fn pages_show_every_record_once_while_others_change(stage: &Stage<'_>) {
         let mut query = query;
         query.limit = 7;
         let ids = stage.pages(query, |page| {
-            // Before and behind the boundary: changed, made and deleted.
+            // Records on both sides of the boundary are changed, made and deleted.
             for number in [0, 7 * page + 14, 7 * page + 16] {
                 stage.put(&key(&name(number / 2 * 2)), columns("open"), json!(page));
             }
@@ -458,7 +461,7 @@ fn a_change_dropped_at_any_await_is_made_whole_or_not_at_all(stage: &Stage<'_>) 
         let mut changing = Box::pin(records.change(&change));
         let done = stage.block_on(poll_times(&mut changing, polls));
         stage.block_on(async { drop(changing) });
-        // The next change waits until the server has ended what was dropped.
+        // The next change waits until the server has ended the dropped one.
         stage
             .change(&RecordChange::new(keys.clone(), &add_to_both))
             .unwrap();
@@ -486,15 +489,15 @@ fn a_process_killed_while_it_changes_loses_nothing_it_was_told(stage: &Stage<'_>
         let _never = ana.send(Command::OnLease(LeaseCommand::Increment { id, times }));
         until("it changes the record", || value() > before + 3);
         ana.crash();
-        // What is there is whole, and the work goes on from it.
+        // The record is whole, and the work goes on from it.
         let told = stage.block_on(increment(stage.keeper(), "killed")).unwrap();
         let record = stage.record(&key).unwrap();
         assert_eq!((record.body, record.version), (json!(told), told));
     }
 }
 
-fn note() -> Note {
-    Note {
+fn note() -> NewEntry {
+    NewEntry {
         action: Action::Publish,
         resource: resource("file:/x"),
         lease: None,
@@ -510,9 +513,10 @@ fn the_audit_tells_of_a_change_that_was_made_and_of_no_other(stage: &Stage<'_>) 
         move |_: &Seen| {
             let mut changes = put(&key("a"), Columns::default(), json!(0));
             changes.note(note());
-            match good {
-                true => Ok(changes),
-                false => Err(tenure::Error::BadInput("no".into())),
+            if good {
+                Ok(changes)
+            } else {
+                Err(tenure::Error::BadInput("no".into()))
             }
         }
     };
@@ -559,14 +563,13 @@ fn a_change_wakes_the_session_that_it_names(stage: &Stage<'_>) {
                     .await
                     .is_ok()
             };
-            match wakes {
-                false => assert!(!tokio::join!(changes, woken).1),
-                true => {
-                    let (_, woken) = tokio::join!(changes, ana.woken());
-                    woken.unwrap();
-                    let record = records.read(&key("a")).await.unwrap().unwrap();
-                    assert_eq!(record.body, json!(true), "it is woken after the commit");
-                }
+            if wakes {
+                let (_, woken) = tokio::join!(changes, ana.woken());
+                woken.unwrap();
+                let record = records.read(&key("a")).await.unwrap().unwrap();
+                assert_eq!(record.body, json!(true), "it is woken after the commit");
+            } else {
+                assert!(!tokio::join!(changes, woken).1);
             }
             assert!(committed.load(Ordering::SeqCst));
             assert!(

@@ -1,8 +1,9 @@
-//! Leases that are stale: who may take over, when, and what is said about it.
+//! Stale leases: the moment from which they may be taken over, and the report of it.
 
 use std::time::{Duration, Instant};
 
-use tenure::{Binding, Keeper, LeaseState, LeaseTerms, Mode, Owner, SessionOptions, Settings};
+use tenure::leases::LeaseTerms;
+use tenure::{Binding, Keeper, LeaseState, Mode, Owner, SessionOptions, Settings};
 use tenure_core::audit::Action;
 use tenure_core::leases::Recovery;
 
@@ -29,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
     case!(the_lock_of_a_dead_session_is_ended_and_audited, Leases),
 ];
 
-/// Rule 9: all of it within a second of the moment at which it is allowed.
+/// The longest time from the moment at which a takeover is allowed to its end (rule 9).
 const TAKEOVER_MAX: Duration = Duration::from_secs(1);
 
 fn a_waiter_takes_over_a_stale_lease_within_a_second_and_not_before(stage: &Stage<'_>) {
@@ -77,7 +78,8 @@ fn a_stale_reader_gives_way_to_an_upgrade(stage: &Stage<'_>) {
 
 fn a_lease_that_is_renewed_is_not_taken_over(stage: &Stage<'_>) {
     let [mut ana, mut bo, mut cy] = stage.agents(stage.apart(), ["ana", "bo", "cy"]);
-    // Long enough that a machine that stands still for a moment does not make it stale.
+    // This is long enough that a machine that stands still for a moment does not make the lease
+    // stale.
     let ttl = TTL_SHORT * 2;
     let lease = ana.lock("a", Mode::Write, ttl);
     let wanted = bo.want("a", Mode::Write);
@@ -91,12 +93,12 @@ fn a_lease_that_is_renewed_is_not_taken_over(stage: &Stage<'_>) {
     bo.granted(wanted);
 }
 
-/// A stale lease that a claim protects, whom it protects it from, and who claims it.
+/// Makes a stale lease of `ana` that a claim of `job` protects from `bo`.
 fn claimed(stage: &Stage<'_>, [ana, bo, job]: [&mut Agent; 3]) -> tenure::Lease {
     let lease = ana.lock("a", Mode::Write, TTL_SHORT);
     job.claim(&lease.lease, "job:7");
     stage.until_expired(&lease.lease);
-    // The grace period is over, too.
+    // In this time the grace period ends, too.
     throughout(TTL_SHORT, || {
         assert!(bo.try_take("a", Mode::Read).is_none());
     });
@@ -129,13 +131,13 @@ fn a_claimed_lease_is_taken_over_when_the_claim_ends(stage: &Stage<'_>) {
     bo.granted(wanted);
 }
 
-/// Takes `a` for the shortest time, with a grace period that is set.
+/// Takes `a` for the shortest time, with a set grace period.
 fn lock_with_grace(stage: &Stage<'_>, grace: Duration) -> tenure::Lease {
     stage.block_on(async {
         let settings = Settings::default().with_stale_grace(grace);
         let keeper = Keeper::open_with(stage.url(), settings).await.unwrap();
         let options = SessionOptions::new(Owner::parse("ana").unwrap());
-        let session = keeper.session(options).await.unwrap();
+        let session = keeper.session(options);
         let (set, terms) = (
             set(&[("a", Mode::Write)]),
             LeaseTerms::default().with_ttl(TTL_SHORT),
@@ -146,7 +148,7 @@ fn lock_with_grace(stage: &Stage<'_>, grace: Duration) -> tenure::Lease {
 }
 
 fn an_expired_lease_whose_heartbeat_is_young_is_not_recovered(stage: &Stage<'_>) {
-    // Whoever recovers has no grace period of its own: the lease has it.
+    // The agent that recovers has no grace period of its own: the lease has it.
     let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let lease = lock_with_grace(stage, TTL_LONG);
     stage.until_expired(&lease.lease);
@@ -243,7 +245,7 @@ fn a_lease_in_its_time_is_not_recovered(stage: &Stage<'_>) {
     ana.release_lease(&lease.lease);
 }
 
-/// Both a request that takes over and a plain recovery do it.
+/// A recovery is in the audit after a takeover by a request, and after a plain recovery.
 fn a_recovery_is_in_the_audit(stage: &Stage<'_>) {
     let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let taken_over = ana.lock("a", Mode::Write, TTL_SHORT);
@@ -270,7 +272,7 @@ fn a_recovery_is_in_the_audit(stage: &Stage<'_>) {
         assert!(reason.starts_with("expired"), "{reason}");
         // The grace period is no longer than the time of the lease, and decided nothing.
         assert!(!reason.contains("heartbeat"), "{reason}");
-        // It is written before anybody has what was recovered.
+        // The recovery is written before the next holder has the lock.
         let granted = entries[at + 1..]
             .iter()
             .filter_map(|entry| Some((entry.action, entry.lease.as_ref()?)));
@@ -316,7 +318,7 @@ fn the_lock_of_a_dead_session_is_ended_and_audited(stage: &Stage<'_>) {
     stage.until_waiting("a", 1);
     ana.crash();
     bo.granted(wanted);
-    // Nobody waits for the other: recovery ends it, and so does the next request.
+    // No request waits for `b`: recovery ends its lease, and so does the next request.
     stage.recover(Recovery::Real);
     stage.take_from_the_dead(&mut cy, "b", Mode::Write);
     for (name, lease) in [("a", &waited_for), ("b", &left)] {

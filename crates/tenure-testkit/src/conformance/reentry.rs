@@ -1,4 +1,4 @@
-//! A session that asks for what it holds.
+//! Sessions that ask for a lock they hold.
 
 use std::time::{Duration, Instant};
 
@@ -118,7 +118,7 @@ fn clones_of_a_session_are_the_same_session(stage: &Stage<'_>) {
     stage.block_on(async {
         let outer = ana.try_acquire(&a, Mode::Read, &options).await.unwrap();
         assert!(outer.is_some());
-        // Another session could read as well.
+        // Another session could also read.
         assert!(
             clone
                 .try_acquire(&a, Mode::Read, &options)

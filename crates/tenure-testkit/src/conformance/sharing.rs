@@ -1,4 +1,4 @@
-//! Who lets whom in.
+//! Sharing: the locks that let others in.
 
 use tenure::Mode;
 

@@ -1,4 +1,4 @@
-//! How many at once: requests that carry a capacity.
+//! Slots: requests that carry a number of holders at once.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ fn every_asker_has_a_capacity_of_its_own(stage: &Stage<'_>) {
     take(&mut cy, BUILD, 3);
     assert!(try_slot(&mut di, BUILD, 3).is_none());
     take(&mut di, BUILD, 100);
-    // Who holds counts for everyone, whatever it asked for.
+    // Every holder counts for every asker, whatever capacity it asked for.
     ana.release(BUILD);
     bo.release(BUILD);
     assert!(try_slot(&mut ana, BUILD, 2).is_none());
@@ -132,7 +132,7 @@ fn who_asks_for_few_is_not_overtaken_by_who_asks_for_many(stage: &Stage<'_>) {
     assert!(few.answered(alone).is_none() && many.answered(behind).is_none());
     bo.release(BUILD);
     few.granted(alone);
-    // Now that it is the first in line, its own capacity counts.
+    // It is the first in line now, so its own capacity counts.
     many.granted(behind);
     assert_eq!(stage.held().len(), 2);
 }

@@ -41,8 +41,9 @@ fn a_timeout_says_what_was_waited_for_how_long_and_who_holds_it(stage: &Stage<'_
             panic!("{error:?}");
         };
         assert_eq!((&context.resource, context.mode), (&a, asked));
-        assert_eq!(context.store, stage.keeper().store().url());
-        assert_eq!(context.location, stage.keeper().store().location_of(&a));
+        assert_eq!(context.store, stage.keeper().url());
+        let store = tenure::internal::store(stage.keeper());
+        assert_eq!(context.location, store.location_of(&a));
         assert_eq!(*limit, SHORT);
         assert!(
             SHORT <= *waited && *waited <= took,
@@ -92,7 +93,7 @@ fn a_wait_that_ran_out_leaves_neither_lock_nor_waiter(stage: &Stage<'_>) {
             assert_eq!(stage.waiting("a"), 0);
             assert_eq!(stage.shown(), ["ana name:a write"]);
             ana.release("a");
-            // Nobody is before cy in any line, nor does bo come to hold it later.
+            // No request is before cy in any line, and bo does not come to hold the lock later.
             cy.take("a", Mode::Write);
             assert_eq!(stage.shown(), ["cy name:a write"]);
             cy.release("a");
@@ -102,8 +103,8 @@ fn a_wait_that_ran_out_leaves_neither_lock_nor_waiter(stage: &Stage<'_>) {
     }
 }
 
-/// The release comes before, at and after the deadline of who waits: at the ends of the
-/// sweep the outcome is certain, in the middle both happen in one instant.
+/// The release comes before, at and after the deadline of the waiter: at the ends of the sweep the
+/// outcome is certain, in the middle both happen in one instant.
 fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
     const ROUNDS: u32 = 120;
     let wait = stage.wait_of(Duration::from_millis(2), Duration::from_millis(60));
@@ -118,7 +119,8 @@ fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
             let release_after = wait * 2 * round / ROUNDS;
             spin_until(began + release_after);
             if round == ROUNDS - 1 {
-                // The one round whose end is waited for, so that it is a timeout on any machine.
+                // The end of this round is waited for, so that one round is a timeout on any
+                // machine.
                 assert_eq!(bo.failed(wanted).kind, Kind::Timeout);
                 ana.release("a");
                 timed_out += 1;
@@ -145,8 +147,7 @@ fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom(stage: &Stage<'_>) {
     }
 }
 
-/// Returns at an instant, as exactly as the machine can, and leaves it to others until shortly
-/// before.
+/// Returns at an instant, as exactly as the machine can. It sleeps until shortly before.
 fn spin_until(instant: Instant) {
     const SHORTLY: Duration = Duration::from_millis(1);
     let left = instant.saturating_duration_since(Instant::now());
@@ -157,7 +158,7 @@ fn spin_until(instant: Instant) {
 }
 
 fn a_set_has_one_deadline(stage: &Stage<'_>) {
-    // Half of it is what a busy machine may be late.
+    // A busy machine may be late by half of this.
     let allowed = Duration::from_secs(2);
     let [mut ana, mut cy] = stage.agents(stage.apart(), ["ana", "cy"]);
     let bo = stage.session("bo");
@@ -186,9 +187,9 @@ fn a_set_has_one_deadline(stage: &Stage<'_>) {
 fn a_request_that_does_not_say_how_long_waits_as_the_settings_say(stage: &Stage<'_>) {
     let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     let settings = Settings::default().with_wait(SHORT);
-    let keeper = Keeper::from_store(stage.keeper().store().clone(), settings);
+    let keeper = Keeper::from_store(tenure::internal::store(stage.keeper()).clone(), settings);
     let options = tenure::SessionOptions::new(tenure::Owner::parse("bo").unwrap());
-    let bo = stage.block_on(keeper.session(options)).unwrap();
+    let bo = keeper.session(options);
     let a = resource("a");
     ana.take("a", Mode::Write);
     let error = stage.block_on(bo.acquire(&a, Mode::Write, &Options::default()));

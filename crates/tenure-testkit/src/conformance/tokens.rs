@@ -1,4 +1,4 @@
-//! Fencing numbers.
+//! Tokens: the fencing numbers of resources.
 
 use tenure::{Class, Keeper, Mode, Options, Owner, SessionOptions, Token};
 
@@ -111,7 +111,7 @@ fn tokens_go_on_when_the_store_is_opened_again(stage: &Stage<'_>) {
         let token = stage.block_on(async {
             let keeper = Keeper::open(stage.url()).await.unwrap();
             let owner = Owner::parse("ana").unwrap();
-            let session = keeper.session(SessionOptions::new(owner)).await.unwrap();
+            let session = keeper.session(SessionOptions::new(owner));
             let options = Options::default();
             session
                 .acquire(&a, Mode::Write, &options)
@@ -135,7 +135,7 @@ fn the_list_shows_the_token_of_the_guard(stage: &Stage<'_>) {
     assert_eq!(shown(&mut bo), upgraded);
 }
 
-/// Whether a token is good, and what is said of one that is not.
+/// Checks a token; returns the class and message of the refusal if it is not good.
 fn check(stage: &Stage<'_>, name: &str, token: Token) -> Result<(), (Class, String)> {
     let checked = stage.block_on(stage.keeper().check(&resource(name), token));
     checked.map_err(|error| (error.class(), error.to_string()))
@@ -151,7 +151,8 @@ fn a_token_is_good_only_while_it_is_the_newest_granted(stage: &Stage<'_>) {
         let first = ana.take("a", Mode::Write).token;
         assert_eq!(check(stage, "a", first), Ok(()), "{placement:?}");
         ana.release("a");
-        // Of another resource: higher than the first, and not granted for it.
+        // This token is of another resource: it is higher than the first, and was not granted for
+        // it.
         let elsewhere = bo.take("b", Mode::Write).token;
         assert_eq!(check(stage, "a", first), Ok(()), "it is free since");
         let mut refused = vec![after(first), Token::MAX];

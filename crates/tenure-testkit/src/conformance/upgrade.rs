@@ -1,4 +1,4 @@
-//! Upgradeable to write, and back.
+//! Upgrades from upgradeable to write, and downgrades back.
 
 use std::time::Duration;
 

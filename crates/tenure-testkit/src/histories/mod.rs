@@ -1,14 +1,13 @@
 //! Random histories, compared step by step with a model that knows no store.
 //!
-//! A history is 20 to 30 steps of four sessions on three resources. The model says what
-//! each step must answer, who of those waiting is granted by it, and what the list must show.
-//! At most one request and one upgrade wait for a resource at a time, so the outcome is
-//! certain whatever order a store keeps.
+//! A history is 20 to 30 steps of four sessions on three resources. The model says what each step
+//! must answer, which waiters it grants, and what the list must show. At most one request and one
+//! upgrade wait for a resource at a time, so the outcome is certain whatever order a store keeps.
 //!
-//! Several groups of players play at once, each on a store of its own: most of a history is waiting
+//! Several groups of players play at once, each on a store of its own: most of a history is a wait
 //! for an answer.
 //!
-//! `TENURE_HISTORIES` raises their number, `TENURE_HISTORIES_SEED` repeats a run.
+//! `TENURE_HISTORIES` raises the number of histories, `TENURE_HISTORIES_SEED` repeats a run.
 
 mod model;
 mod player;
@@ -31,19 +30,19 @@ use tally::Tally;
 
 const STEPS: std::ops::RangeInclusive<usize> = 20..=30;
 
-/// How many groups of players play at once.
+/// The number of groups that play at once.
 const GROUPS: u32 = 2;
 
-/// Plays the histories, prints what they met, and fails at the first that differs from the
-/// model, shrunk, with the seed that repeats it.
+/// Plays the histories, and prints what they met. It fails at the first that differs from the
+/// model, and shows it shrunk, with the seed that repeats it.
 pub fn run(fixture: &dyn Fixture) {
     let least = fixture.histories();
     let histories = number("TENURE_HISTORIES").map_or(least, |more| {
         let more = u32::try_from(more).expect("TENURE_HISTORIES is a number of histories");
         more.max(least)
     });
-    let seed = number("TENURE_HISTORIES_SEED");
-    let seed = seed.unwrap_or_else(|| RandomState::new().hash_one("seed"));
+    let seed =
+        number("TENURE_HISTORIES_SEED").unwrap_or_else(|| RandomState::new().hash_one("seed"));
     let name = fixture.name();
     tell(format!("histories: {name}: {histories} with seed {seed}"));
     let outcomes: Vec<_> = thread::scope(|scope| {
@@ -70,7 +69,7 @@ pub fn run(fixture: &dyn Fixture) {
     tally.assert_complete(histories);
 }
 
-/// Plays so many histories, one after the other; answers what they met, or how one failed.
+/// Plays so many histories, one after the other; returns what they met, or how one failed.
 fn play(fixture: &dyn Fixture, histories: u32, seed: u64) -> Result<Tally, String> {
     let config = Config {
         cases: histories,
@@ -92,7 +91,7 @@ fn play(fixture: &dyn Fixture, histories: u32, seed: u64) -> Result<Tally, Strin
         let mut counted = tally.borrow().clone();
         let played = players.play(model, &steps, seen.as_deref(), &mut counted);
         played.map_err(TestCaseError::fail)?;
-        // Only players that played to the end are in a state that is known.
+        // Only players that played to the end are in a known state.
         ready.replace(Some(players));
         tally.replace(counted);
         Ok(())

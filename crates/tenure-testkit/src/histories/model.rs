@@ -1,7 +1,6 @@
-//! What must happen, in the plainest terms: lists of who holds and who waits.
+//! The oracle in the plainest terms: lists of holders and of waiters.
 //!
-//! Nothing here comes from the code under test: the matrix and the order are written out
-//! once more.
+//! Nothing here comes from the code under test: the matrix and the order are written out once more.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -12,7 +11,7 @@ use tenure::Mode;
 use super::step::{Step, What, Who};
 
 pub(super) const SESSIONS: usize = 4;
-/// In their order, which is by rank of the kind; by name it would be the reverse.
+/// The resources in their order, which goes by the rank of the kind; names would reverse it.
 pub(super) const RESOURCES: [&str; 3] = ["project:z", "map:m", "agent:a"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +35,7 @@ pub(super) struct Waiter {
     pub(super) want: Want,
 }
 
-/// What a step must answer.
+/// The answer that a step must get.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     Granted,
@@ -44,7 +43,7 @@ pub(super) enum Outcome {
     TimesOut,
     Waits,
     Reentry(What),
-    /// What was asked for, and everything of the session that comes later.
+    /// The resource asked for, and every resource of the session that comes later.
     Order(What, Vec<What>),
     Conflict,
     Done,
@@ -54,9 +53,9 @@ pub(super) enum Outcome {
 pub(super) struct Model {
     pub(super) held: Vec<Held>,
     pub(super) waiting: Vec<Waiter>,
-    /// What the last step must have answered.
+    /// The answer that the last step must have got.
     pub(super) outcome: Outcome,
-    /// Who was granted by the last step what it waited for.
+    /// The waiters that the last step granted.
     pub(super) called: Vec<Waiter>,
 }
 
@@ -95,7 +94,7 @@ impl Model {
         there.all(|held| held.who == who)
     }
 
-    /// What the session holds or awaits and must be taken after `what`.
+    /// Returns the resources that the session holds or awaits, and that must be taken after `what`.
     fn later(&self, who: Who, what: What) -> Vec<What> {
         let held = self.held.iter().map(|held| (held.who, held.what));
         let waiting = self.waiting.iter().map(|waiter| (waiter.who, waiter.what));
@@ -103,7 +102,7 @@ impl Model {
         own.map(|(_, own)| own).filter(|own| *own > what).collect()
     }
 
-    /// What asking for a set without waiting must answer.
+    /// Returns the answer that a request for a set without a wait must get.
     pub(super) fn ask(&self, who: Who, items: &[(What, Mode)]) -> Outcome {
         let awaits = |what| self.waiter(who).is_some_and(|waiter| waiter.what == what);
         let own = |(what, _): &&(What, Mode)| self.of(who, *what).is_some() || awaits(*what);
@@ -116,7 +115,7 @@ impl Model {
                 return Outcome::Order(*what, later);
             }
         }
-        // A session waits for one thing at a time, and nobody overtakes who is in line.
+        // A session waits for one thing at a time, and no request overtakes a waiter.
         let free = |(what, mode): &(What, Mode)| {
             self.line(*what).next().is_none() && self.fits(*what, *mode)
         };
@@ -159,7 +158,7 @@ impl Model {
         }
     }
 
-    /// Grants what those who wait can have now: an upgrade first, and while it waits nobody.
+    /// Grants what waiters can have now: an upgrade first, and nothing else while it waits.
     fn move_up(&mut self) {
         for what in 0..RESOURCES.len() {
             let upgrade = self.line(what).find(|w| w.want == Want::Upgrade).cloned();
@@ -187,7 +186,7 @@ impl Model {
     }
 }
 
-/// Histories of the model.
+/// The rules by which histories are made.
 pub(super) struct Rules;
 
 impl ReferenceStateMachine for Rules {
@@ -252,7 +251,7 @@ impl ReferenceStateMachine for Rules {
             &mut held().map(|(who, what)| Step::WaitUpgrade(who, what)),
         );
         add(12, &mut held().map(|(who, what)| Step::Release(who, what)));
-        // Mostly those that can be had; the others are conflicts and soon told.
+        // Most of these upgrades and downgrades can be had; the others are conflicts, soon told.
         let of_mode = |mode| {
             let of_mode = model.held.iter().filter(move |held| held.mode == mode);
             of_mode.map(|held| (held.who, held.what))
@@ -287,7 +286,7 @@ impl ReferenceStateMachine for Rules {
             let waiter = model.waiter(who);
             waiter.is_some_and(|waiter| waiter.what == what && waiter.want == Want::Upgrade)
         };
-        // An agent has no hand on a guard whose upgrade is under way.
+        // An agent cannot use a guard whose upgrade is under way.
         let in_hand = |who, what| model.of(who, what).is_some() && !upgrading(who, what);
         match step {
             Step::Wait(who, what, mode) => {

@@ -13,16 +13,16 @@ use crate::agent::words::{Answer, Command, Failure, Kind, Notes};
 use crate::agent::{Agent, LONG_WAIT, Pending, resource};
 use crate::stage::{Placement, Stage, until};
 
-/// How long to wait for a lock that will not be granted.
+/// The wait for a lock that will not be granted.
 const MOMENT: Duration = Duration::from_millis(2);
 
 type Played = Result<(), String>;
 
 /// A store and the agents that play on it, for many histories.
 pub(super) struct Players<'a> {
-    // Before the stage, so that they end before the store does.
+    // The agents are dropped before the stage, so that they end before the store does.
     agents: Vec<Agent>,
-    /// What the session of an agent waits for.
+    /// The request that the session of each agent waits for.
     pending: Vec<Option<Pending>>,
     /// The highest token seen of each resource.
     tokens: [Token; RESOURCES.len()],
@@ -71,7 +71,7 @@ impl<'a> Players<'a> {
     }
 
     fn step(&mut self, step: &Step, model: &Model) -> Played {
-        // A long wait if it is granted, a moment if it is not.
+        // The wait is long if the lock will be granted, and a moment if it will not.
         let wait = match model.outcome {
             Outcome::TimesOut => MOMENT,
             _ => LONG_WAIT,
@@ -179,7 +179,7 @@ impl<'a> Players<'a> {
         })
     }
 
-    /// Those that were granted have the lock, and the others still wait.
+    /// Checks that waiters which were granted have the lock, and that the others still wait.
     fn others(&mut self, model: &Model) -> Played {
         for Waiter { who, what, want } in &model.called {
             let pending = self.pending[*who].take().expect("who is called waited");
@@ -196,7 +196,7 @@ impl<'a> Players<'a> {
         self.waits_on(model)
     }
 
-    /// Those who must wait are seen waiting, and none of them is answered.
+    /// Checks that the waiters of the model are seen waiting, and that none of them is answered.
     fn waits_on(&mut self, model: &Model) -> Played {
         let mut early = None;
         for (what, name) in RESOURCES.iter().enumerate() {
@@ -206,7 +206,7 @@ impl<'a> Players<'a> {
             }
             until("who must wait is seen waiting", || {
                 let seen = self.stage.waiting(name) == line.len();
-                // Asked after the look, so that a grant in between is not missed.
+                // The answer is asked for after the look, so that a grant in between is not missed.
                 for who in &line {
                     let pending = self.pending[*who].expect("who waits asked");
                     let answer = self.agents[*who].answered(pending);
@@ -231,8 +231,8 @@ impl<'a> Players<'a> {
         Ok(())
     }
 
-    /// An exclusive grant has a higher token than all before, any other the current one.
-    /// That may be above the last one drawn for the resource, never below.
+    /// Checks a token. An exclusive grant has a higher token than all before, any other grant the
+    /// current one. The token may be above the last one drawn for the resource, never below.
     fn check_token(&mut self, what: What, mode: Mode, token: Token) -> Played {
         let last = self.tokens[what];
         let right = if mode == Mode::Write {
@@ -254,8 +254,7 @@ impl<'a> Players<'a> {
             (lease.resource.to_string(), of, lease.mode, pid)
         };
         let mut listed: Vec<_> = self.stage.held().into_iter().map(name).collect();
-        let expected = model.held.iter();
-        let expected = expected.map(|h| {
+        let expected = model.held.iter().map(|h| {
             (
                 RESOURCES[h.what].to_owned(),
                 Some(h.who),
@@ -272,7 +271,8 @@ impl<'a> Players<'a> {
     }
 }
 
-/// If the store allows it, all agents but the last are processes; the last is in this one.
+/// Starts an agent. If the store allows it, all agents but the last are processes; the last is in
+/// this one.
 fn agent(stage: &Stage<'_>, who: Who) -> Agent {
     let placement = if who + 1 < SESSIONS {
         stage.apart()

@@ -7,7 +7,7 @@ pub(super) type Who = usize;
 /// A resource, by its place in the order.
 pub(super) type What = usize;
 
-/// One step.
+/// One step of a history, by one session or by none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// Take a lock if that needs no waiting.

@@ -1,4 +1,4 @@
-//! What the histories met: a history that never meets a conflict proves nothing.
+//! The count of what the histories met: a history that never meets a conflict proves nothing.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use tenure::Mode;
 use super::model::{Model, Outcome, Want};
 use super::step::{Step, What, Who};
 
-/// How often each thing was met.
+/// The number of times that each thing was met.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     histories: u32,
     steps: u32,
-    /// By mode held, then mode asked for.
+    /// The cells of the matrix, by mode held, then mode asked for.
     cells: [[u32; 3]; 3],
     events: [u32; EVENTS.len()],
 }
@@ -83,7 +83,7 @@ impl Tally {
         self.histories += 1;
     }
 
-    /// Counts what another has counted as well.
+    /// Adds the counts of another tally.
     pub(super) fn add(&mut self, other: &Tally) {
         self.histories += other.histories;
         self.steps += other.steps;
@@ -96,7 +96,7 @@ impl Tally {
         }
     }
 
-    /// The cells that decide a request; none where something else does.
+    /// Counts the cells that decide a request; none if something else decides it.
     fn cells(&mut self, before: &Model, who: Who, what: What, asked: Mode) {
         let decided = matches!(
             before.ask(who, &[(what, asked)]),
@@ -115,7 +115,7 @@ impl Tally {
         self.events[at.expect("every event is in the list")] += 1;
     }
 
-    /// Fails if anything was never met, or fewer histories were played.
+    /// Fails if anything was never met, or if fewer histories were played.
     pub(super) fn assert_complete(&self, histories: u32) {
         assert!(self.histories >= histories, "too few:\n{self}");
         let cells = self.cells.as_flattened();

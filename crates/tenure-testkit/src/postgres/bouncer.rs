@@ -1,7 +1,7 @@
 //! A real pgbouncer before a database.
 //!
-//! It listens on 127.0.0.1, lets everyone in, and goes to the server as `postgres`. It ends with
-//! the value, or soon after the test process (see `supervisor`).
+//! It listens on 127.0.0.1, lets every client in, and goes to the server as `postgres`. It ends
+//! when it is dropped, or soon after the test process (see `supervisor`).
 
 use std::fs::{self, Permissions};
 use std::net::TcpStream;
@@ -12,25 +12,25 @@ use super::programs::{USER, free_port, pgbouncer};
 use super::supervisor::Supervisor;
 use super::until;
 
-/// How often a start is tried when someone else has taken the port.
+/// The number of starts that are tried when another program has taken the port.
 const STARTS_MAX: u32 = 5;
 
-/// When pgbouncer takes a server's session from its client.
+/// The moment at which pgbouncer takes a server's session from its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// When the client leaves: session locks work.
     Session,
     /// After each transaction: session locks mean nothing.
     Transaction,
-    /// After each statement: nor do transactions.
+    /// After each statement: transactions do not work either.
     Statement,
 }
 
 impl Mode {
-    /// Every mode.
+    /// Every mode of pgbouncer.
     pub const ALL: [Self; 3] = [Self::Session, Self::Transaction, Self::Statement];
 
-    /// Its name in pgbouncer's settings.
+    /// Returns the name of the mode in pgbouncer's settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -42,26 +42,26 @@ impl Mode {
 
 /// A running pgbouncer.
 pub struct Bouncer {
-    /// Ends the server when dropped.
+    /// The process that ends pgbouncer when this is dropped.
     _supervisor: Supervisor,
     url: String,
 }
 
 impl Bouncer {
-    /// A pgbouncer with the 20 sessions that it has if nothing is said.
+    /// Starts a pgbouncer with 20 sessions, as it has by default.
     pub fn start(database: &Database, mode: Mode) -> Self {
         Self::with_sessions(database, mode, 20)
     }
 
-    /// A pgbouncer in session mode that leaves a session as its client left it.
+    /// Starts a pgbouncer in session mode that leaves a session as its client left it.
     pub fn without_reset(database: &Database) -> Self {
         Self::serving(database, |port| {
             settings(database, Mode::Session, 20, port) + "server_reset_query =\n"
         })
     }
 
-    /// A pgbouncer with at most so many sessions on the server. With one, clients in transaction
-    /// mode are sure to share it.
+    /// Starts a pgbouncer with at most so many sessions on the server. With one, clients in
+    /// transaction mode are sure to share it.
     pub fn with_sessions(database: &Database, mode: Mode, sessions_max: u32) -> Self {
         Self::serving(database, |port| {
             settings(database, mode, sessions_max, port)
@@ -74,7 +74,7 @@ impl Bouncer {
             let port = free_port();
             let file = supervisor.directory().join("pgbouncer.ini");
             fs::write(&file, settings(port)).unwrap();
-            // The file is the test's and its reader another user.
+            // The test owns the file, and another user reads it.
             fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
             let program = pgbouncer();
             let pid = supervisor.start(&[program.to_str().unwrap(), file.to_str().unwrap()]);
@@ -82,7 +82,7 @@ impl Bouncer {
             let mut serves = false;
             until(
                 || {
-                    // Only its own word tells that it is not another who listens there.
+                    // Its log alone tells that no other program listens there.
                     serves = supervisor.log().contains("process up")
                         && TcpStream::connect(("127.0.0.1", port)).is_ok();
                     let stat = fs::read_to_string(&process).unwrap_or_default();
@@ -102,7 +102,7 @@ impl Bouncer {
         panic!("no port for pgbouncer");
     }
 
-    /// The database's address through it.
+    /// Returns the database's address through pgbouncer.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -157,14 +157,14 @@ mod tests {
         assert!(problem.contains("transaction"), "{problem}");
     }
 
-    /// A lock taken by a client that is still connected is another's only where they share a
-    /// session of the server: that lock can then be taken again.
+    /// A second client can take a lock that a connected client holds only where both share a
+    /// session of the server: a session may take its own lock again.
     #[test]
     fn clients_share_a_session_in_transaction_mode_and_not_in_session_mode() {
         for (mode, shared) in [(Mode::Session, "f"), (Mode::Transaction, "t")] {
             let database = Cluster::shared().database();
-            // Two sessions, so that the second client need not wait for the first to leave;
-            // in transaction mode the one that is free is used first.
+            // There are two sessions, so that the second client need not wait for the first to
+            // leave; in transaction mode the free one is used first.
             let bouncer = Bouncer::with_sessions(&database, mode, 2);
             let mut first = database.session_at(bouncer.url());
             first.run("select pg_advisory_lock(1, 7)");

@@ -1,11 +1,11 @@
 //! A private PostgreSQL server.
 //!
-//! [`Cluster::shared`] is the server for all tests of a process, started on first use. A test
-//! that stops or restarts a server, or sets its parameters, starts its own. Either is gone,
+//! [`Cluster::shared`] is the server for all tests of a process, started on first use. A test that
+//! stops or restarts a server, or sets its parameters, starts its own. Both kinds are gone,
 //! directory and all, soon after the process ends, even if it is killed (see `supervisor`).
 //!
-//! It listens on a socket in its directory and on 127.0.0.1, and trusts every client; the
-//! superuser is `postgres`. What is committed survives [`Stop::Crash`] on every cluster: without
+//! It listens on a socket in its directory and on 127.0.0.1, and trusts every client; the superuser
+//! is `postgres`. Committed data survives [`Stop::Crash`] on every cluster: without
 //! [`durable`](Settings::durable) nothing is synced, but the kernel keeps what was written. Such a
 //! cluster is in memory where there is room: a database is some 300 files, and tests make hundreds.
 
@@ -21,20 +21,20 @@ use super::psql::Target;
 use super::supervisor::Supervisor;
 use super::until;
 
-/// How often a start is tried when someone else has taken the port.
+/// The number of starts that are tried when another program has taken the port.
 const STARTS_MAX: u32 = 5;
 
-/// What a cluster is started with.
+/// The settings that a cluster is started with.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Syncs to the disk, as in production; tests of speed need it, others only pay for it.
+    /// True to sync to the disk, as in production; tests of speed need it, others only pay for it.
     pub durable: bool,
-    /// Parameters of the server by name, such as `max_connections` (300 if not set).
+    /// The parameters of the server by name, such as `max_connections` (300 if not set).
     pub parameters: Vec<(String, String)>,
 }
 
 impl Settings {
-    /// Syncs to the disk.
+    /// Makes the server sync to the disk.
     #[must_use]
     pub fn durable(mut self) -> Self {
         self.durable = true;
@@ -49,10 +49,10 @@ impl Settings {
     }
 }
 
-/// How a server is stopped.
+/// The way in which a server is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Connections are ended with word of it (57P01); the server writes all it has.
+    /// Clients are told that their connections end (57P01); the server writes all it has.
     Fast,
     /// Everything ends at once; the next start recovers from the log.
     Crash,
@@ -87,7 +87,7 @@ impl Template {
     }
 }
 
-/// A running server.
+/// A running server, with its directory.
 pub struct Cluster {
     supervisor: Supervisor,
     place: Target,
@@ -97,13 +97,13 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster that all tests of this process share.
+    /// Returns the cluster that all tests of this process share.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Cluster> = OnceLock::new();
         SHARED.get_or_init(|| Self::with(&Settings::default()))
     }
 
-    /// A cluster of one's own.
+    /// Starts a cluster for one test.
     pub fn with(settings: &Settings) -> Self {
         static TEMPLATE: OnceLock<Template> = OnceLock::new();
         Self::from(TEMPLATE.get_or_init(Template::make), settings)
@@ -116,7 +116,7 @@ impl Cluster {
         Self::on(settings, copy)
     }
 
-    /// A standby of this server, which replays what it is sent until it is
+    /// Starts a standby of this server. It replays what it is sent until it is
     /// [promoted](Self::promote).
     pub fn standby(&self) -> Self {
         let program = binaries().join("pg_basebackup");
@@ -151,12 +151,12 @@ impl Cluster {
         assert_eq!(promoted.as_deref(), Ok("t"), "{}", self.log());
     }
 
-    /// The same database as this one at this server, which has a copy of it.
+    /// Returns this server's copy of a database of another server.
     pub fn copy_of(&self, database: &Database) -> Database {
         Database::known(self.place.clone(), database.name().to_owned())
     }
 
-    /// A server on data that is put where it is told.
+    /// Starts a server on data that `put` writes where it is told.
     fn on(settings: &Settings, put: impl FnOnce(&mut Supervisor, &str)) -> Self {
         let programs = binaries();
         let place = if settings.durable {
@@ -199,33 +199,33 @@ impl Cluster {
         panic!("no port for a server: {}", cluster.log());
     }
 
-    /// Makes an empty database, dropped with the value.
+    /// Makes an empty database, which is dropped with the value.
     pub fn database(&self) -> Database {
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
         Database::create(self.place.clone(), format!("test_{number}"))
     }
 
-    /// The process id of the server's first process.
+    /// Returns the process id of the server's first process.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The TCP port, the same after a restart.
+    /// Returns the TCP port, which a restart keeps.
     pub fn port(&self) -> u16 {
         self.place.port
     }
 
-    /// The directory with the socket, the data and the log.
+    /// Returns the directory with the socket, the data and the log.
     pub fn directory(&self) -> &Path {
         self.supervisor.directory()
     }
 
-    /// What the server has said.
+    /// Returns the log of the server.
     pub fn log(&self) -> String {
         self.supervisor.log()
     }
 
-    /// Stops the server; when this returns it has ended.
+    /// Stops the server; when this returns, it has ended.
     pub fn stop(&mut self, how: Stop) {
         self.supervisor.end(match how {
             Stop::Fast => "INT",
@@ -244,7 +244,7 @@ impl Cluster {
         self.start();
     }
 
-    /// Starts the server and waits until it serves; false if the port is someone else's.
+    /// Starts the server and waits until it serves; returns false if its port is taken.
     fn try_start(&mut self) -> bool {
         let said_before = self.log().len();
         let command: Vec<&str> = self.command.iter().map(String::as_str).collect();
@@ -268,8 +268,8 @@ impl Cluster {
         serves
     }
 
-    /// Whether the server has written that it is ready, or that it is a standby that can be asked.
-    /// The file may be a former server's: the first line is the process it tells of.
+    /// Returns true once the server has written that it is ready, or that it is a standby that can
+    /// be asked. The file may be a former server's: its first line is the process that wrote it.
     fn serves(&self) -> bool {
         let file = self.directory().join("data/postmaster.pid");
         let told = fs::read_to_string(file).unwrap_or_default();
@@ -310,14 +310,14 @@ mod tests {
 
     use super::*;
 
-    /// Its presence makes the child of a test.
+    /// The variable whose presence makes the child of a test.
     const CHILD: &str = "TENURE_TESTKIT_CLUSTER_CHILD";
 
     fn running(pid: u32) -> bool {
         Path::new(&format!("/proc/{pid}")).exists()
     }
 
-    /// A child that has a cluster. Its output stays open: a child without one fails.
+    /// A child that has a cluster. Its output stays open: without a reader it would fail.
     struct Owner {
         child: Child,
         _output: Lines<BufReader<ChildStdout>>,
@@ -325,7 +325,7 @@ mod tests {
         directory: String,
     }
 
-    /// Starts a test of these again, as a child that has a cluster.
+    /// Starts one of these tests again, as a child that has a cluster.
     fn child_with_a_cluster(test: &str) -> Owner {
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    /// What the child does: it has a cluster until its input ends.
+    /// Does the work of the child: it has a cluster until its input ends.
     fn be_the_child() {
         let cluster = Cluster::shared();
         println!(
@@ -410,10 +410,10 @@ mod tests {
         assert!(!running(pid) && !directory.exists());
     }
 
-    /// What a process, and those it has waited for, have used of the processor.
+    /// Returns the processor time of a process and of those that it has waited for.
     fn processor_time(pid: u32) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        // The name may hold blanks; it ends at the last parenthesis. Fields 14 to 17.
+        // The name may hold blanks; it ends at the last parenthesis. Fields 14 to 17 are read.
         let (_, fields) = stat.rsplit_once(") ").unwrap();
         let ticks: u64 = fields
             .split(' ')
@@ -424,8 +424,8 @@ mod tests {
         Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
     }
 
-    /// Processor time, because nothing in a start waits for time to pass, and the clock on the
-    /// wall measures whatever else the machine does.
+    /// Processor time counts, because nothing in a start waits for time to pass, and the clock on
+    /// the wall measures everything else that the machine does.
     #[test]
     fn the_first_cluster_of_a_process_costs_less_than_3_s() {
         let template = Template::make();

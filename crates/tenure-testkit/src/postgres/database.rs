@@ -3,10 +3,10 @@
 use super::programs::USER;
 use super::psql::{Psql, Target};
 
-/// The database that is always there.
+/// The database that every server has.
 pub(super) const FIRST: &str = "postgres";
 
-/// An empty database; dropped, with all sessions in it, when the value is.
+/// A database of a test. It is dropped with all its sessions when the value is.
 #[derive(Debug)]
 pub struct Database {
     place: Target,
@@ -15,24 +15,25 @@ pub struct Database {
 
 impl Database {
     pub(super) fn create(place: Target, name: String) -> Self {
-        // template0, because nobody can be connected to it, which would fail the statement.
+        // template0 is used because no client can be connected to it, which would fail the
+        // statement.
         place
             .run(FIRST, &format!("create database {name} template template0"))
             .unwrap_or_else(|error| panic!("{error}"));
         Self::known(place, name)
     }
 
-    /// One that is there.
+    /// Returns a database that exists already.
     pub(super) fn known(place: Target, name: String) -> Self {
         Self { place, name }
     }
 
-    /// Its name.
+    /// Returns the name of the database.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its address by the server's socket.
+    /// Returns the address by the server's socket.
     pub fn url(&self) -> String {
         let directory = self.place.directory.to_str().unwrap();
         let host: String = directory
@@ -47,62 +48,62 @@ impl Database {
         self.at(&format!("{host}:{}", self.place.port))
     }
 
-    /// Its address by TCP.
+    /// Returns the address by TCP.
     pub fn tcp_url(&self) -> String {
         self.at(&format!("127.0.0.1:{}", self.place.port))
     }
 
-    /// The server's TCP port.
+    /// Returns the server's TCP port.
     pub fn port(&self) -> u16 {
         self.place.port
     }
 
-    /// Runs statements with a new psql, each in a transaction of its own, and answers what they
+    /// Runs statements with a new psql, each in a transaction of its own, and returns what they
     /// print: rows as lines, columns divided by `|`. Panics if one fails.
     pub fn psql(&self, sql: &str) -> String {
         self.try_psql(sql)
             .unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// As [`psql`](Self::psql); a failure is psql's message.
+    /// Runs statements as [`psql`](Self::psql) does; a failure is psql's message.
     pub fn try_psql(&self, sql: &str) -> Result<String, String> {
         self.place.run(&self.name, sql)
     }
 
-    /// As [`try_psql`](Self::try_psql), by another way to this server.
+    /// Runs statements as [`try_psql`](Self::try_psql) does, by another way to this server.
     pub fn try_psql_at(&self, url: &str, sql: &str) -> Result<String, String> {
         self.place.run(url, sql)
     }
 
-    /// A backup of all that is in it, as statements for [`psql`](Self::psql).
+    /// Returns a backup of the whole database, as statements for [`psql`](Self::psql).
     pub fn dump(&self) -> String {
         self.place
             .dump(&self.name)
             .unwrap_or_else(|error| panic!("pg_dump: {error}"))
     }
 
-    /// A psql that stays connected.
+    /// Opens a psql that stays connected.
     pub fn session(&self) -> Psql {
         Psql::open(&self.place, &self.name)
     }
 
-    /// The same, if the server lets one more in.
+    /// Opens a psql that stays connected, or returns `None` if the server lets no more in.
     pub fn try_session(&self) -> Option<Psql> {
         let mut session = self.session();
         session.is_in().then_some(session)
     }
 
-    /// A psql that stays connected, by another way to this server.
+    /// Opens a psql that stays connected, by another way to this server.
     pub fn session_at(&self, url: &str) -> Psql {
         Psql::open(&self.place, url)
     }
 
-    /// The address of this database at another host and port.
+    /// Returns the address of this database at another host and port.
     pub(super) fn at(&self, host_and_port: &str) -> String {
         format!("postgres://{USER}@{host_and_port}/{}", self.name)
     }
 
-    /// The directory of the server's socket.
+    /// Returns the directory of the server's socket.
     pub(super) fn socket_directory(&self) -> &str {
         self.place.directory.to_str().unwrap()
     }
@@ -110,7 +111,7 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // A test may have stopped the server or a session; then the cluster's end removes it.
+        // A test may have stopped the server or a session; the cluster's end then removes it.
         let sql = format!("drop database {} with (force)", self.name);
         drop(self.place.run(FIRST, &sql));
     }

@@ -7,8 +7,8 @@
 //! | [`psql`] | `psql`, the foreign client: one statement, or a session that stays open |
 //! | [`bouncer`] | a real pgbouncer before a database |
 //! | [`proxy`] | a TCP proxy that stops, holds back answers, resets and refuses |
-//! | `supervisor` | the process that ends a server, and removes its directory, when the test process is gone |
-//! | `programs` | where the programs are, and what to install if they are not |
+//! | `supervisor` | a process that ends a server and removes its directory when the tests end |
+//! | `programs` | the places of the programs, and what to install if they are missing |
 //!
 //! # Rules
 //!
@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use crate::budget::Budget;
 
-/// Waits until something is so; panics with the problem after the usual budget.
+/// Waits until `so` holds; panics with the problem after the usual budget.
 fn until(mut so: impl FnMut() -> bool, problem: impl Fn() -> String) {
     const LOOK: Duration = Duration::from_millis(5);
     let mut budget = Budget::default();

@@ -1,7 +1,7 @@
-//! Where PostgreSQL's programs are, who runs them, and a place and a port for a server.
+//! The places of PostgreSQL's programs, their user, and a place and a port for a server.
 //!
-//! `initdb` is looked for on the PATH, then under `/usr/lib/postgresql`, newest first; the
-//! others lie beside it.
+//! `initdb` is looked for on the PATH, then under `/usr/lib/postgresql`, newest first; the others
+//! lie beside it.
 
 use std::env;
 use std::ffi::OsStr;
@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::statvfs;
 use rustix::process::geteuid;
 
-/// Debian keeps the programs of each version here, outside the PATH.
+/// The directory where Debian keeps the programs of each version, outside the PATH.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
 /// The user that servers run as where the tests run as root, and the superuser of a cluster.
 pub(super) const USER: &str = "postgres";
 
-/// The directory with `initdb`, `postgres` and `psql`.
+/// Returns the directory with `initdb`, `postgres` and `psql`.
 pub(super) fn binaries() -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     match find_binaries(&path, Path::new(VERSIONS)) {
@@ -28,7 +28,7 @@ pub(super) fn binaries() -> PathBuf {
     }
 }
 
-/// The program `pgbouncer`; Debian keeps it in a directory that users have not on their PATH.
+/// Returns the program `pgbouncer`; Debian keeps it in a directory that is not on users' PATH.
 pub(super) fn pgbouncer() -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
@@ -38,7 +38,7 @@ pub(super) fn pgbouncer() -> PathBuf {
         .expect("no pgbouncer found: install pgbouncer (apt-get install pgbouncer)")
 }
 
-/// The words before a command that make it run as [`USER`], if the tests are root's.
+/// Returns the words before a command that make it run as [`USER`], if the tests are root's.
 /// PostgreSQL and pgbouncer refuse to run as root.
 pub(super) fn not_as_root() -> Vec<String> {
     if !geteuid().is_root() {
@@ -56,8 +56,8 @@ pub(super) fn not_as_root() -> Vec<String> {
     .to_vec()
 }
 
-/// Where what need not outlast the machine is kept: in memory, where everyone may and there is room
-/// for many servers.
+/// Returns the place for files that may be lost with the machine: in memory, where every user may
+/// write and there is room for many servers.
 pub(super) fn passing() -> PathBuf {
     const MEMORY: &str = "/dev/shm";
     const EVERYONE: u32 = 0o1777;
@@ -71,8 +71,9 @@ pub(super) fn passing() -> PathBuf {
     }
 }
 
-/// A port that nobody listens on, below those the kernel gives to clients: a server that is
-/// restarted finds it free. Another program may take it first; a start is tried again.
+/// Returns a port that no program listens on, below those that the kernel gives to clients: a
+/// server that is restarted finds it free. Another program may take it first; a start is tried
+/// again.
 pub(super) fn free_port() -> u16 {
     const FIRST: u16 = 15_000;
     const COUNT: u16 = 17_000;
@@ -103,7 +104,7 @@ fn find_binaries(path: &OsStr, versions: &Path) -> Result<PathBuf, String> {
     };
     env::split_paths(path)
         .chain(newest_first())
-        // The PATH may hold a link to it alone.
+        // The PATH may hold a link to `initdb` alone.
         .filter_map(|directory| directory.join("initdb").canonicalize().ok())
         .filter_map(|initdb| initdb.parent().map(Path::to_owned))
         .find(|directory| {

@@ -1,12 +1,12 @@
 //! A TCP proxy that behaves as bad networks do.
 //!
-//! One thread owns the listener and every connection, so that an order is carried out between
-//! two bytes: when [`Proxy::pause`] returns nothing moves any more, when [`Proxy::cut`] returns
-//! every connection is reset.
+//! One thread owns the listener and every connection, so that an order is carried out between two
+//! bytes: when [`Proxy::pause`] returns nothing moves any more, when [`Proxy::cut`] returns every
+//! connection is reset.
 //!
-//! While bytes stand still, so do ends: a client that dies in a pause is still connected as far
-//! as the server knows, until [`Proxy::resume`]. New connections are taken by the kernel and
-//! wait, as they do before a host that is cut off.
+//! While bytes stand still, ends of connections do, too: a client that dies in a pause is still
+//! connected as far as the server knows, until [`Proxy::resume`]. New connections are taken by the
+//! kernel and wait, as they do before a host that is cut off.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -25,21 +25,21 @@ use rustix::net::sockopt::set_socket_linger;
 use super::database::Database;
 use super::programs::free_port;
 
-/// How much one direction of a connection holds before its source has to wait.
+/// The number of bytes that one direction of a connection holds before its source has to wait.
 const HELD_BYTES_MAX: usize = 64 * 1024;
 
-/// A running proxy; dropping it resets all its connections.
+/// A running proxy. Dropping it resets all its connections.
 pub struct Proxy {
     port: u16,
     orders: Sender<Order>,
-    /// A byte here makes the thread look at its orders; its end makes it end.
+    /// The way to wake the thread: a byte makes it look at its orders, the end makes it end.
     wake: Option<UnixStream>,
     done: Receiver<usize>,
     answered: Arc<Answered>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What clients have asked the server through a proxy so far, on connections without TLS.
+/// The counts of clients' requests through a proxy so far, on connections without TLS.
 #[derive(Debug, Default)]
 pub struct Answered {
     connections: AtomicUsize,
@@ -48,17 +48,17 @@ pub struct Answered {
 }
 
 impl Answered {
-    /// Connections that were opened.
+    /// Returns the number of connections that were opened.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// Messages that had statements carried out: simple queries, and executions of prepared ones.
+    /// Returns the number of simple queries and of executions of prepared statements.
     pub fn statements(&self) -> usize {
         self.statements.load(Ordering::SeqCst)
     }
 
-    /// Round trips: how often a client asked that had all its answers.
+    /// Returns the number of round trips: requests of a client that had all its answers before.
     pub fn round_trips(&self) -> usize {
         self.round_trips.load(Ordering::SeqCst)
     }
@@ -73,7 +73,7 @@ enum Order {
     Count,
 }
 
-/// Which bytes move.
+/// The bytes that move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     All,
@@ -82,12 +82,12 @@ enum Flow {
 }
 
 impl Proxy {
-    /// A proxy before the server of a database.
+    /// Starts a proxy before the server of a database.
     pub fn before(database: &Database) -> Self {
         Self::before_port(database.port())
     }
 
-    /// A proxy before the server at a port of this machine.
+    /// Starts a proxy before the server at a port of this machine.
     pub fn before_port(server: u16) -> Self {
         let (listener, port) = loop {
             let port = free_port();
@@ -116,23 +116,23 @@ impl Proxy {
         }
     }
 
-    /// The address of a database through it.
+    /// Returns the address of a database through the proxy.
     pub fn url_through(&self, database: &Database) -> String {
         database.at(&format!("127.0.0.1:{}", self.port))
     }
 
-    /// The port it listens on.
+    /// Returns the port that the proxy listens on.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Stops moving bytes, either way; connections stay.
+    /// Stops moving bytes in both directions; connections stay.
     pub fn pause(&self) {
         self.order(Order::Flow(Flow::None));
     }
 
-    /// Holds back what the server says; what clients say still reaches it. A statement is then
-    /// carried out and its client does not know.
+    /// Holds back the server's answers; requests of clients still reach it. A statement is then
+    /// carried out, and its client does not know.
     pub fn pause_answers(&self) {
         self.order(Order::Flow(Flow::Requests));
     }
@@ -142,12 +142,12 @@ impl Proxy {
         self.order(Order::Flow(Flow::All));
     }
 
-    /// Resets every connection, to client and server; what was held back is gone.
+    /// Resets every connection, to client and server; bytes that were held back are gone.
     pub fn cut(&self) {
         self.order(Order::Cut);
     }
 
-    /// Stops listening: new connections are refused, those there are stay.
+    /// Stops listening: new connections are refused, and the present ones stay.
     pub fn refuse(&self) {
         self.order(Order::Refuse);
     }
@@ -157,17 +157,17 @@ impl Proxy {
         self.order(Order::Admit);
     }
 
-    /// What the server has answered so far.
+    /// Returns the counts of clients' requests so far.
     pub fn answered(&self) -> &Answered {
         &self.answered
     }
 
-    /// How many connections pass through it.
+    /// Returns the number of connections that pass through the proxy.
     pub fn connections(&self) -> usize {
         self.order(Order::Count)
     }
 
-    /// Has an order carried out; answers how many connections there are then.
+    /// Has an order carried out; returns the number of connections then.
     fn order(&self, order: Order) -> usize {
         self.orders.send(order).expect("the proxy runs");
         self.wake
@@ -253,7 +253,7 @@ impl Worker {
 
     fn accept(&mut self) {
         while let Some(Ok((client, _))) = self.listener.as_ref().map(TcpListener::accept) {
-            // Without a server the client is reset, as by a host without one.
+            // If the server is gone, the client is reset, as by a host without a server.
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.server));
             set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
             if let Ok(server) = TcpStream::connect(address) {
@@ -269,8 +269,8 @@ fn is_woken(wakes: &UnixStream) -> bool {
     poll(&mut interest, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// A client and its connection to the server. Both are reset when it is dropped, unless both
-/// ends were passed on in order.
+/// A client and its connection to the server. Dropping this resets both, unless both ends were
+/// passed on in order.
 struct Link {
     client: TcpStream,
     server: TcpStream,
@@ -279,12 +279,12 @@ struct Link {
     conversation: Conversation,
 }
 
-/// What a client asks and is answered, read as it passes.
+/// The requests of a client and their answers, read as they pass.
 struct Conversation {
     answered: Arc<Answered>,
     requests: Messages,
     answers: Messages,
-    /// How many answers are still to come.
+    /// The number of answers that are still to come.
     outstanding: usize,
 }
 
@@ -293,7 +293,7 @@ impl Conversation {
         answered.connections.fetch_add(1, Ordering::SeqCst);
         Self {
             answered: Arc::clone(answered),
-            // What a client says first has a length, and no byte before it.
+            // The first message of a client has a length, and no byte before it.
             requests: Messages {
                 typed: false,
                 ..Messages::default()
@@ -303,7 +303,8 @@ impl Conversation {
         }
     }
 
-    /// A client that sends several at once makes one round trip.
+    /// Counts the requests in these bytes. A client that sends several at once makes one round
+    /// trip.
     fn asked(&mut self, bytes: &[u8]) {
         for kind in self.requests.pass(bytes) {
             if kind == b'Q' || kind == b'E' {
@@ -320,7 +321,7 @@ impl Conversation {
 
     fn answered(&mut self, mut bytes: &[u8]) {
         if self.answers.is_new() {
-            // The answer to who asks for TLS is a byte of its own: there is none.
+            // The answer to a request for TLS is a byte of its own, which says that there is none.
             bytes = bytes.strip_prefix(b"N").unwrap_or(bytes);
         }
         for kind in self.answers.pass(bytes) {
@@ -331,13 +332,13 @@ impl Conversation {
     }
 }
 
-/// The messages of one direction: a byte that says what each is, then its length, which counts
+/// The messages of one direction. Each is a byte for its kind, then its length, which counts
 /// itself.
 struct Messages {
     typed: bool,
     /// The beginning of a message whose length is not known yet.
     head: Vec<u8>,
-    /// What is still to come of a message.
+    /// The number of bytes of a message that are still to come.
     rest: usize,
     seen: usize,
 }
@@ -354,14 +355,14 @@ impl Default for Messages {
 }
 
 impl Messages {
-    /// The length of what a client sends that asks for TLS. Its first message comes after that.
+    /// The length of a request for TLS. The client's first message comes after it.
     const ASKS_FOR_TLS: usize = 8;
 
     fn is_new(&self) -> bool {
         self.seen == 0 && self.head.is_empty()
     }
 
-    /// The kinds of the messages that begin in these bytes.
+    /// Returns the kinds of the messages that begin in these bytes.
     fn pass(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut kinds = Vec::new();
         while !bytes.is_empty() {
@@ -373,9 +374,10 @@ impl Messages {
             };
             self.head.push(*first);
             bytes = others;
-            let (kind, length) = match self.typed {
-                true => self.head.split_at(1),
-                false => (&b"?"[..], &self.head[..]),
+            let (kind, length) = if self.typed {
+                self.head.split_at(1)
+            } else {
+                (&b"?"[..], &self.head[..])
             };
             if let Ok(length) = <[u8; 4]>::try_from(length) {
                 let length = u32::from_be_bytes(length) as usize;
@@ -394,9 +396,9 @@ impl Messages {
 #[derive(Default)]
 struct Pipe {
     held: VecDeque<u8>,
-    /// The source has said all.
+    /// True once the source has ended.
     ended: bool,
-    /// And its end was passed on.
+    /// True once that end was passed on.
     closed: bool,
 }
 
@@ -427,7 +429,7 @@ impl Link {
         interests
     }
 
-    /// Moves what can be moved; false when the link is over.
+    /// Moves the bytes that can be moved; returns false when the link is over.
     fn step(&mut self, flow: Flow) -> bool {
         let mut alive = Ok(());
         if flow != Flow::None {
@@ -439,7 +441,8 @@ impl Link {
             alive = alive.and(self.answers.step(&self.server, &self.client, pass));
         }
         if self.requests.closed && self.answers.closed {
-            // An orderly end: what the kernel has still to deliver must not be lost by a reset.
+            // This end is in order: a reset must not lose the bytes that the kernel has yet to
+            // deliver.
             for end in [&self.client, &self.server] {
                 set_socket_linger(end, None).unwrap();
             }
@@ -450,8 +453,8 @@ impl Link {
 }
 
 impl Pipe {
-    /// What to wait for. A socket of which nothing is wanted is left out: its hang-up would be
-    /// reported all the time.
+    /// Returns the events to wait for. A socket of which nothing is wanted is left out: its hang-up
+    /// would be reported all the time.
     fn interests<'a>(
         &self,
         from: &'a TcpStream,

@@ -1,4 +1,4 @@
-//! `psql`, the client that others use: what it sees and holds is real and not ours.
+//! `psql`, the client that others use: its sessions and locks are real, and not made by our code.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::programs::USER;
 
-/// Where a server is, and the `psql` of its version.
+/// The address of a server, and the `psql` of its version.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) psql: PathBuf,
@@ -18,7 +18,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// What `pg_dump`, which lies beside psql, writes about a database.
+    /// Returns the output of `pg_dump`, which lies beside psql, for a database.
     pub(super) fn dump(&self, database: &str) -> Result<String, String> {
         let program = self.psql.with_file_name("pg_dump");
         let mut command = Command::new(&program);
@@ -34,13 +34,14 @@ impl Target {
                 "{program}: {error}: install postgresql-client (apt-get install postgresql-client)"
             )
         })?;
-        match output.status.success() {
-            true => String::from_utf8(output.stdout).map_err(|error| error.to_string()),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        if output.status.success() {
+            String::from_utf8(output.stdout).map_err(|error| error.to_string())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
         }
     }
 
-    /// A psql that prints bare values, reads no files of the user's and stops at an error.
+    /// Returns a psql that prints bare values, reads no files of the user's and stops at an error.
     fn psql(&self) -> Command {
         let mut command = Command::new(&self.psql);
         command
@@ -60,8 +61,8 @@ impl Target {
         command
     }
 
-    /// Runs statements in a session of their own, each in a transaction of its own; answers
-    /// what they print, or what psql says of the error. The database is a name or a URL.
+    /// Runs statements in a session of their own, each in a transaction of its own; returns what
+    /// they print, or psql's message about the error. The database is a name or a URL.
     pub(super) fn run(&self, database: &str, sql: &str) -> Result<String, String> {
         let mut command = self.psql();
         command.args(["-d", database]);
@@ -70,7 +71,7 @@ impl Target {
 }
 
 fn output(mut command: Command, sql: &str) -> Result<String, String> {
-    // By its input, and not by -c: that would make one transaction of several statements.
+    // The statements go to its input, and not to -c: that would make one transaction of them.
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -99,7 +100,7 @@ pub struct Psql {
 }
 
 impl Psql {
-    /// What it prints after the answer to a statement.
+    /// The line that psql prints after the answer to a statement.
     const END: &'static str = "-- end of answer --";
 
     pub(super) fn open(place: &Target, database: &str) -> Self {
@@ -117,13 +118,13 @@ impl Psql {
         }
     }
 
-    /// Runs a statement and answers what it prints; panics if it fails.
+    /// Runs a statement and returns what it prints; panics if it fails.
     pub fn run(&mut self, sql: &str) -> String {
         self.send(sql);
         self.answer()
     }
 
-    /// Sends a statement without waiting for its answer: one that waits for a lock.
+    /// Sends a statement, such as one that waits for a lock, and goes on without its answer.
     pub fn send(&mut self, sql: &str) {
         writeln!(self.input, "{sql}\n;\n\\echo {}", Self::END).unwrap();
     }
@@ -134,7 +135,7 @@ impl Psql {
         answer.unwrap_or_else(|lines| panic!("psql ended after {lines:?}: see its error above"))
     }
 
-    /// The answer, or what was printed of it before psql ended.
+    /// Returns the answer, or the part of it that was printed before psql ended.
     fn try_answer(&mut self) -> Result<String, Vec<String>> {
         let mut lines = Vec::new();
         loop {
@@ -149,21 +150,21 @@ impl Psql {
         }
     }
 
-    /// Whether the server let it in.
+    /// Returns true if the server let psql in.
     pub(super) fn is_in(&mut self) -> bool {
         // A psql that was refused has closed its input, and ends without an answer.
         drop(writeln!(self.input, "\\echo {}", Self::END));
         self.try_answer().is_ok()
     }
 
-    /// Whether anything of an answer has come that was not yet waited for.
+    /// Returns true if a part of an answer has come that was not yet waited for.
     pub fn has_answered(&self) -> bool {
         let mut interest = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
         !self.output.buffer().is_empty()
             || poll(&mut interest, Some(&Timespec::default())).unwrap() > 0
     }
 
-    /// The process id of its session on the server, as `pg_locks` shows it.
+    /// Returns the process id of its session on the server, as `pg_locks` shows it.
     pub fn backend(&mut self) -> u32 {
         self.run("select pg_backend_pid()").parse().unwrap()
     }

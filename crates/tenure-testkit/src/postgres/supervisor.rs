@@ -1,18 +1,18 @@
 //! A process that ends a server and removes its directory when the tests end, also if they are
 //! killed.
 //!
-//! A static is never dropped and a killed process runs nothing, so the end of the tests is
-//! noticed from outside: the supervisor, a small shell, reads a pipe whose other end only the test
-//! process has.
+//! A static is never dropped and a killed process runs nothing, so the end of the tests is noticed
+//! from outside: the supervisor, a small shell, reads a pipe whose other end only the test process
+//! has.
 //!
 //! 1. The supervisor makes the directory itself, as the user who runs the server. Tests killed
-//!    before leave nothing, tests killed after leave the supervisor with an end of input.
+//!    before that leave nothing, tests killed after it leave the supervisor with an end of input.
 //! 2. On an order it runs a command to its end (`initdb`), or starts the server as its child.
 //!    Tests killed meanwhile: the command ends, then the supervisor reads the end of input.
 //! 3. At the end of input it ends the server, waits for it, and removes the directory.
 //!
-//! The supervisor has a process group of its own: what ends the tests' group leaves it to do its
-//! work. If it is killed itself, the kernel passes the signal on to the server
+//! The supervisor has a process group of its own: a signal that ends the tests' group leaves it to
+//! do its work. If the supervisor itself is killed, the kernel passes the signal on to the server
 //! (`--pdeathsig`); only then a directory stays behind.
 
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ const SCRIPT: &str = include_str!("supervisor.sh");
 /// The running supervisor of one server.
 pub(super) struct Supervisor {
     child: Child,
-    /// Taken when it is dropped: the end of its input is its order to finish.
+    /// The input of the supervisor; its end is the order to finish. `None` once this is dropped.
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     directory: PathBuf,
@@ -45,7 +45,7 @@ impl Supervisor {
             .args(&words[1..])
             .arg(place)
             .arg(end_signal)
-            // The servers' user may not be allowed where the tests are.
+            // The servers' user may not be allowed into the directory of the tests.
             .current_dir("/")
             .env("LC_ALL", "C")
             .process_group(0)
@@ -65,30 +65,30 @@ impl Supervisor {
         supervisor
     }
 
-    /// The directory that goes with the server.
+    /// Returns the directory that goes with the server.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The supervisor's own process id.
+    /// Returns the supervisor's own process id.
     #[cfg(test)]
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What the server and the commands have said.
+    /// Returns the output of the server and of the commands.
     pub(super) fn log(&self) -> String {
         let log = fs::read(self.directory.join("log")).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// Runs a command to its end, which must be a good one.
+    /// Runs a command to its end, which must be a success.
     pub(super) fn run(&mut self, command: &[&str]) {
         let status = self.order(&format!("run{}", quoted(command)));
         assert_eq!(status, "0", "{}: {}", command[0], self.log());
     }
 
-    /// Starts the server; answers its process id.
+    /// Starts the server; returns its process id.
     pub(super) fn start(&mut self, command: &[&str]) -> u32 {
         self.order(&format!("start{}", quoted(command)))
             .parse()
@@ -123,7 +123,7 @@ impl Drop for Supervisor {
     }
 }
 
-/// The words of a command for a shell, each after a blank.
+/// Returns the words of a command for a shell, each after a blank.
 fn quoted(words: &[&str]) -> String {
     words.iter().fold(String::new(), |mut line, word| {
         write!(line, " '{}'", word.replace('\'', r"'\''")).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     fn a_server_ends_with_a_killed_warden() {
         let mut supervisor = Supervisor::spawn(&env::temp_dir(), "TERM");
         let directory = supervisor.directory().to_owned();
-        // A shell that answers after a moment proves that the signal is set by then.
+        // The shell answers after a moment, which proves that the signal is set by then.
         let pid = supervisor.start(&["sh", "-c", "echo up; exec sleep 1000"]);
         super::super::until(|| supervisor.log().contains("up"), || supervisor.log());
         supervisor.child.kill().unwrap();

@@ -1,4 +1,4 @@
-//! What a store with leases of their own knows, asked from this process.
+//! The leases, recovery and audit of a store, as this process sees them.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ pub const TTL_SHORT: Duration = tenure_core::leases::TTL_MIN;
 pub const TTL_LONG: Duration = Duration::from_secs(600);
 
 impl Stage<'_> {
-    /// A lease as the list shows it; None if it is not held.
+    /// Returns a lease as the list shows it, or `None` if it is not held.
     pub fn listed(&self, lease: &LeaseId) -> Option<Lease> {
         self.held().into_iter().find(|held| held.lease == *lease)
     }
 
-    /// Returns when the time of a lease is over; it is still there.
+    /// Returns when the time of a lease is over. The lease is still there.
     pub fn until_expired(&self, lease: &LeaseId) {
         until("the lease expires", || {
             let listed = self.listed(lease).expect("nobody takes it over");
@@ -28,20 +28,20 @@ impl Stage<'_> {
         });
     }
 
-    /// What recovery finds, by `admin`.
+    /// Asks for a recovery as `admin`, and returns its findings.
     pub fn recover(&self, recovery: Recovery) -> Vec<Finding> {
         let actor = Owner::parse("admin").unwrap();
         let found = self.keeper().recover(&actor, recovery);
         self.block_on(found).unwrap()
     }
 
-    /// What recovery finds about one lease.
+    /// Asks for a recovery as `admin`, and returns its finding about one lease.
     pub fn recover_one(&self, recovery: Recovery, lease: &LeaseId) -> Option<Finding> {
         let mut found = self.recover(recovery).into_iter();
         found.find(|finding| finding.lease.lease == *lease)
     }
 
-    /// The audit, page by page.
+    /// Returns the audit, read page by page.
     pub fn audit(&self, query: &AuditQuery) -> Vec<Entry> {
         let mut query = query.clone();
         let mut entries = Vec::new();
@@ -60,19 +60,19 @@ impl Stage<'_> {
         }
     }
 
-    /// The audit of a resource, oldest first.
+    /// Returns the audit of a resource, oldest first.
     pub fn audit_of(&self, name: &str) -> Vec<Entry> {
         self.audit(&AuditQuery::default().with_resource(resource(name)))
     }
 
-    /// The audit of a resource as `action owner`, oldest first.
+    /// Returns the audit of a resource as `action owner`, oldest first.
     pub fn recorded(&self, name: &str) -> Vec<String> {
         let show = |entry: Entry| format!("{} {}", entry.action.as_str(), entry.owner);
         self.audit_of(name).into_iter().map(show).collect()
     }
 }
 
-/// Something holds for a while: looked at again and again, at the end once more.
+/// Checks again and again for this long, and once more at the end, that something holds.
 pub fn throughout(time: Duration, mut holds: impl FnMut()) {
     let began = Instant::now();
     while began.elapsed() < time {
@@ -82,8 +82,9 @@ pub fn throughout(time: Duration, mut holds: impl FnMut()) {
     holds();
 }
 
-/// Something is done in time, in more than half of five tries: a machine may stand still in the
-/// others, but what is too slow every other time is too slow. The try measures itself.
+/// Checks that an attempt is done in time in three of at most five tries. The machine may stand
+/// still in the others, but an attempt that is late every other time is too slow. It measures
+/// itself.
 pub fn in_time(what: &str, limit: Duration, mut attempt: impl FnMut() -> Duration) {
     let mut took = Vec::new();
     while took.len() < 5 {

@@ -1,12 +1,12 @@
-//! What becomes of what the dead and the dropped held, in stores where every lease has a time of
+//! The end of leases that dead and dropped holders leave, in stores where every lease has a time of
 //! its own.
 //!
-//! Where a session's death is proved, what it held is free at once. Where it is not, because the
-//! store is on another machine, everything is lease-bound: what the dead held is free when its time
-//! is over, who waited is passed over when its process was not seen for a while, and what was
-//! offered to it passes on when an offer does. And what is dropped is given back by a round trip,
-//! so others see it a moment later. Nothing else differs: what a living process leaves behind is as
-//! wrong there as anywhere.
+//! Where a session's death is proved, its leases are free at once. A store on another machine
+//! cannot prove it, so all leases there are lease-bound: the lease of a dead holder is free when
+//! its time is over, a dead waiter is passed over when its process was not seen for a while, and an
+//! offer to it passes on when the time of offers is over. A dropped lease is given back by a round
+//! trip, so others see it a moment later. Nothing else differs: a lease that a living process
+//! leaves behind is as wrong there as anywhere.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,57 +18,56 @@ use super::{Stage, until};
 use crate::agent::Agent;
 
 impl Stage<'_> {
-    /// Whether guards are lease-bound: the store is at a server, and cannot prove that a session is
-    /// dead.
+    /// Returns true if guards are lease-bound: the store is at a server, and cannot prove that a
+    /// session is dead.
     pub fn is_lease_bound(&self) -> bool {
         self.capabilities().ttl.is_some()
     }
 
-    /// What ends the lease of a guard when nobody releases it.
+    /// Returns the binding that ends the lease of a guard which is not released.
     pub fn binding(&self) -> Binding {
-        match self.is_lease_bound() {
-            true => Binding::Lease,
-            false => Binding::Session,
+        if self.is_lease_bound() {
+            Binding::Lease
+        } else {
+            Binding::Session
         }
     }
 
-    /// How long it takes at most until a death has its effect: `at_once` where it is proved, and
-    /// `later`, the time of what ends instead, more where it is not.
+    /// Returns the longest time until a death has its effect: `at_once` where it is proved, else
+    /// longer by `later`, the time of the lease or offer that has to end instead.
     pub fn after_death(&self, at_once: Duration, later: Duration) -> Duration {
-        match self.is_lease_bound() {
-            true => at_once + later,
-            false => at_once,
+        if self.is_lease_bound() {
+            at_once + later
+        } else {
+            at_once
         }
     }
 
-    /// A wait that is long enough for all that is to be done within it: `here` on this machine,
-    /// `remote` where every step is a round trip or two to a server that others keep busy.
+    /// Returns a wait that is long enough for all that must be done within it: `here` on this
+    /// machine, `remote` where every step is a round trip or two to a busy server.
     pub fn wait_of(&self, here: Duration, remote: Duration) -> Duration {
-        match self.is_lease_bound() {
-            true => remote,
-            false => here,
-        }
+        if self.is_lease_bound() { remote } else { here }
     }
 
-    /// Takes what a dead agent held: at once where its death is proved, else when its time is over.
+    /// Takes the lock of a dead agent: at once where its death is proved, else when its time is
+    /// over.
     pub fn take_from_the_dead(&self, agent: &mut Agent, name: &str, mode: Mode) -> Lease {
-        match self.is_lease_bound() {
-            false => agent.take(name, mode),
-            true => {
-                let wanted = agent.want(name, mode);
-                agent.granted(wanted)
-            }
+        if !self.is_lease_bound() {
+            return agent.take(name, mode);
         }
+        let wanted = agent.want(name, mode);
+        agent.granted(wanted)
     }
 
-    /// Returns when what this process dropped is given back: a process sees what itself has ended.
+    /// Returns when the leases that this process dropped are given back: a list by this process
+    /// shows them as ended.
     pub fn settle(&self) {
         if self.is_lease_bound() {
             self.held();
         }
     }
 
-    /// Has the time run out of what killed agents held and awaited, where it has a time.
+    /// Ends the time of the leases and waits that killed agents left, where they have a time.
     pub fn outlive_the_dead(&self) {
         let gone = |pid: &u32| !is_alive(*pid);
         let dead: Vec<u32> = {
@@ -79,7 +78,7 @@ impl Stage<'_> {
             return;
         }
         let ttl = self.capabilities().ttl.unwrap_or_default();
-        // What was under way at the server when they died may come after.
+        // Work of theirs that was under way at the server may be done only after their death.
         until("nothing is left of the dead", || {
             self.fixture.outlive(&self.fresh, &dead);
             self.recover(Recovery::Real);
@@ -94,8 +93,8 @@ impl Stage<'_> {
         self.pids.lock().unwrap().retain(|pid| is_alive(*pid));
     }
 
-    /// Returns when nothing is held and nobody waits. What the living let go is gone long before
-    /// its time is over; what is not was left behind.
+    /// Returns when nothing is held and no request waits. A lease that a living process gave up is
+    /// gone long before its time is over; an expired one was left behind.
     pub(super) fn until_idle(&self) {
         if !self.is_lease_bound() {
             return;
@@ -111,7 +110,7 @@ impl Stage<'_> {
     }
 }
 
-/// Whether a process is there. Agents that were killed have been waited for.
+/// Returns true if a process is there. Agents that were killed have been waited for.
 fn is_alive(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }

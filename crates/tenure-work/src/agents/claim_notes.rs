@@ -99,10 +99,15 @@ impl ClaimNotes {
             if notes.claims.len() < CLAIMS_MAX {
                 notes.claims.push(claim.clone());
             }
-            Ok::<_, Error>(())
         };
-        let documents = Documents::new(WAIT);
-        documents.transaction_or_create(&self.path(owner), Notes::default(), add)
+        self.change(owner, add)
+    }
+
+    fn change(&self, owner: &Owner, work: impl FnOnce(&mut Notes)) -> Result<()> {
+        Documents::new(WAIT).transaction_or_create(&self.path(owner), Notes::default(), |notes| {
+            work(notes);
+            Ok(())
+        })
     }
 
     /// Returns the claims of an owner.
@@ -156,10 +161,8 @@ impl ClaimNotes {
         }
         let forget = |notes: &mut Notes| {
             notes.claims.retain(|known| !is_it(known));
-            Ok::<_, Error>(())
         };
-        let documents = Documents::new(WAIT);
-        documents.transaction_or_create(&self.path(owner), Notes::default(), forget)
+        self.change(owner, forget)
     }
 
     /// Gives the claims of an owner more time, or ends them, until `deadline`. Returns what could
@@ -206,10 +209,8 @@ impl ClaimNotes {
             {
                 claim.renewed_at = now;
             }
-            Ok::<_, Error>(())
         };
-        let documents = Documents::new(WAIT);
-        let changed = documents.transaction_or_create(&self.path(owner), Notes::default(), change);
+        let changed = self.change(owner, change);
         warnings.extend(changed.err().map(|error| error.to_string()));
         warnings
     }

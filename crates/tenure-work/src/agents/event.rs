@@ -175,7 +175,7 @@ impl HookEvent {
 
     /// Returns the owner that the agent asks as.
     pub fn owner(&self) -> Owner {
-        owner_of(self.program.as_str(), &self.session)
+        owner_of(self.program, &self.session)
     }
 
     /// Returns a field that is a text.

@@ -27,6 +27,8 @@
 //! in their commands. A sandbox with process ids of its own for every command makes every command
 //! an owner of its own if no session is named.
 
+use std::fmt;
+
 use tenure::Owner;
 use tenure_files::document::Version;
 
@@ -95,7 +97,7 @@ pub const VARIABLES: [&str; 10] = {
 };
 
 /// Returns the owner of a session of a program, such as `agent:claude-1f2e3d4c5b6a`.
-pub fn owner_of(program: &str, session: &str) -> Owner {
+pub fn owner_of(program: impl fmt::Display, session: &str) -> Owner {
     let named = match tail_of(session) {
         tail if tail.is_empty() => format!("agent:{program}"),
         tail => format!("agent:{program}-{tail}"),
@@ -144,10 +146,10 @@ fn told_by(
     let found: Vec<&ProgramMarkers> = PROGRAMS.iter().filter(known).collect();
     let name =
         |program: &ProgramMarkers| match set(program.session).map(|session| tail_of(&session)) {
-            Some(tail) if !tail.is_empty() => format!("{}-{tail}", program.is.as_str()),
+            Some(tail) if !tail.is_empty() => format!("{}-{tail}", program.is),
             _ => {
                 let agent = ancestors::agent(program.processes, program.marker);
-                format!("{}-{agent}", program.is.as_str())
+                format!("{}-{agent}", program.is)
             }
         };
     let names: Vec<String> = match *found {
@@ -234,8 +236,8 @@ mod tests {
         let session = "0b5e2f0e-93a1-4c5d-8e7f-1f2e3d4c5b6a";
         for program in &PROGRAMS {
             let found = under(&[(program.session, session), (program.marker, "1")]).unwrap();
-            assert_eq!(found, format!("agent:{}-1f2e3d4c5b6a", program.is.as_str()));
-            assert_eq!(found, owner_of(program.is.as_str(), session).as_str());
+            assert_eq!(found, format!("agent:{}-1f2e3d4c5b6a", program.is));
+            assert_eq!(found, owner_of(program.is, session).as_str());
         }
         assert_eq!(under(&[]), None);
         assert_eq!(under(&[("CLAUDECODE", ""), ("GEMINI_CLI", "0")]), None);
@@ -245,7 +247,7 @@ mod tests {
     fn a_program_that_names_no_session_is_told_by_its_process() {
         for program in &PROGRAMS {
             let found = under(&[(program.marker, "1")]).unwrap();
-            let rest = found.strip_prefix(&format!("agent:{}-", program.is.as_str()));
+            let rest = found.strip_prefix(&format!("agent:{}-", program.is));
             let parts: Vec<&str> = rest.unwrap().split('-').collect();
             assert_eq!(parts.len(), 3, "{found}");
             assert_eq!(Some(found), under(&[(program.marker, "1")]), "it stays");

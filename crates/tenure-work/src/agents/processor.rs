@@ -22,7 +22,6 @@
 //! its hook never heard of it is not processed again.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tenure::patterns::{EntityLocks, under};
@@ -101,12 +100,10 @@ impl Named {
     /// Names what an event may write.
     fn of(id: &str, event: &HookEvent) -> Self {
         let is_prompt = event.kind == EventKind::Prompt;
-        let sources = is_prompt.then_some(id);
         Self {
+            sources: is_prompt.then(|| id.to_owned()).into_iter().collect(),
+            turns: usize::from(is_prompt),
             command: is_prompt,
-            ..Self::default()
-                .with_sources(sources)
-                .with_turns(usize::from(is_prompt))
         }
     }
 
@@ -388,7 +385,6 @@ impl<L: EntityLocks> Processor<'_, L> {
                 return Ok(None);
             };
             let agent: Agent = read(&record)?;
-            let decided = Mutex::new(None);
             let decide = |seen: &Seen| {
                 let command = seen.get(&command_key(agent.id, agent.commands)?);
                 let command = command.filter(|_| agent.is_command_open);
@@ -405,19 +401,15 @@ impl<L: EntityLocks> Processor<'_, L> {
                 if let Some(decision) = &applied {
                     decision.put(&mut changes)?;
                 }
-                *tenure_core::poison::lock(&decided) = applied;
-                Ok(changes)
+                Ok((changes, applied))
             };
             let keys = named.keys(&agent)?;
             let expected = Expected::Version(record.version);
-            let change = RecordChange::new(keys, &decide).expecting(key.clone(), expected);
-            match records.change(&change).await {
+            let others = keys.into_iter().map(|key| (key, Expected::Any));
+            let named = others.chain([(key.clone(), expected)]);
+            match records.decide(named, decide).await {
                 Err(Error::RecordChanged { .. }) if tries < TRIES => {}
-                changed => {
-                    changed?;
-                    let decided = tenure_core::poison::lock(&decided).take();
-                    return Ok(decided);
-                }
+                decided => return decided,
             }
         }
         Ok(None)

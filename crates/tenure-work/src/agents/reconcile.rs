@@ -45,6 +45,7 @@ use super::decide::{Decision, digest};
 use super::processor::{Named, Processor};
 use super::state::{Agent, AgentState, PendingTurn, SOURCE, Speaker, TURN, Turn, read};
 use super::transcript::{Said, Transcript, transcript};
+use crate::all_records::all_records;
 
 /// How many turns one change adds.
 const TURNS_MAX: usize = 10;
@@ -139,17 +140,8 @@ impl<L: EntityLocks> Processor<'_, L> {
 
     /// Returns all records of a kind that belong to a session.
     async fn all_of(&self, kind: &str, session: &str) -> Result<Vec<Record>> {
-        let records = self.records()?;
-        let mut query = RecordQuery::new(kind).with_column(Column::Subject(session.to_owned()));
-        let mut all = Vec::new();
-        loop {
-            let page = records.list(&query).await?;
-            all.extend(page.records);
-            query.after = page.next;
-            if query.after.is_none() {
-                return Ok(all);
-            }
-        }
+        let query = RecordQuery::new(kind).with_column(Column::Subject(session.to_owned()));
+        all_records(&self.records()?, query).await
     }
 }
 

@@ -91,7 +91,7 @@ impl Spool {
         file.lock().map_err(failed)?;
         if file.metadata().map_err(failed)?.len() > SPOOL_BYTES_MAX {
             return Err(Error::BadInput(format!(
-                "{} is full: events are waiting for tenure agent watch",
+                "{} is full: its events wait to be processed",
                 path.display()
             )));
         }

@@ -39,15 +39,7 @@ pub enum CommandState {
     Complete,
 }
 
-impl CommandState {
-    const fn as_str(self) -> &'static str {
-        match self {
-            CommandState::Running => "RUNNING",
-            CommandState::Waiting => "WAITING",
-            CommandState::Complete => "COMPLETE",
-        }
-    }
-}
+tenure_api::shown_as_in_json!(CommandState);
 
 /// A request of a person to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -132,7 +124,7 @@ fn body(of: &impl Serialize) -> Result<Value> {
 /// Writes the record of an agent.
 pub(super) fn put_agent(agent: &Agent, changes: &mut Changes) -> Result<()> {
     let columns = Columns {
-        state: Some(agent.state.as_str().to_owned()),
+        state: Some(agent.state.to_string()),
         owner: Some(agent.owner.to_string()),
         subject: (!agent.is_settled).then(|| UNSETTLED.to_owned()),
     };
@@ -144,7 +136,7 @@ impl Command {
     /// Writes the record.
     pub(super) fn put(&self, agent: i32, changes: &mut Changes) -> Result<()> {
         let columns = Columns {
-            state: Some(self.state.as_str().to_owned()),
+            state: Some(self.state.to_string()),
             subject: Some(self.session.clone()),
             ..Columns::default()
         };

@@ -122,14 +122,14 @@ pub async fn begin(
         let mut changes = Changes::default();
         match decided(seen)? {
             Ok(calls) => put(&mut changes, &key, &calls)?,
-            Err(why) => *tenure_core::poison::lock(&refused) = why,
+            Err(why) => *tenure_core::internal::lock(&refused) = why,
         }
         Ok(changes)
     };
     let change = RecordChange::new([key.clone()], &decide);
     let written = records.change(&change).await?.pop();
     let Some(record) = written else {
-        return Ok(Err(*tenure_core::poison::lock(&refused)));
+        return Ok(Err(*tenure_core::internal::lock(&refused)));
     };
     let Calls { count, .. } = read(&record)?;
     let version = record.version;

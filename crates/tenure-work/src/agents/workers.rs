@@ -29,6 +29,7 @@ use super::decide::Decision;
 use super::processor::{HOOK_WAIT, Named, Processor};
 use super::reconcile::transcript_of;
 use super::state::{AGENT, Agent, AgentState, UNSETTLED, agent_key, read};
+use crate::all_records::all_records;
 
 /// An agent that was not seen for so long is called gone, unless it is set.
 pub const GONE_AFTER: Duration = Duration::from_secs(60 * 60);
@@ -110,7 +111,7 @@ impl<L: EntityLocks> Workers<'_, L> {
         let is_over = |agent: &Agent| !is_at_work(agent);
         self.each(&agents, is_over, &cycle, |session| self.mark_over(session))
             .await?;
-        let mut cycle = tenure_core::poison::lock(&cycle).clone();
+        let mut cycle = tenure_core::internal::lock(&cycle).clone();
         let (reaped, warnings) = blocking(|| self.processor.claim_notes.reap());
         cycle.reaped = reaped;
         cycle.warnings.extend(warnings);
@@ -119,20 +120,10 @@ impl<L: EntityLocks> Workers<'_, L> {
 
     /// Returns the agents that are at work, or were until a moment ago.
     async fn agents(&self) -> Result<Vec<Agent>> {
-        let records = self.processor.records()?;
-        let mut agents = Vec::new();
         let column = Column::Subject(UNSETTLED.to_owned());
-        let mut query = RecordQuery::new(AGENT).with_column(column);
-        loop {
-            let page = records.list(&query).await?;
-            for record in &page.records {
-                agents.push(read(record)?);
-            }
-            query.after = page.next;
-            if query.after.is_none() {
-                return Ok(agents);
-            }
-        }
+        let query = RecordQuery::new(AGENT).with_column(column);
+        let agents = all_records(&self.processor.records()?, query).await?;
+        agents.iter().map(read).collect()
     }
 
     /// The loop of every worker: those agents that are `wanted`, each under its lock.
@@ -202,13 +193,8 @@ impl<L: EntityLocks> Workers<'_, L> {
     async fn stop(&self, session: &str, cycle: &Mutex<Cycle>) -> Result<()> {
         let apply =
             |mut decision: Decision, now: Timestamp| decision.stop_if_due(now).then_some(decision);
-        let stopped = self
-            .processor
-            .change(session, &Named::default(), &apply)
-            .await?;
-        note(cycle, |cycle| {
-            cycle.stopped += usize::from(stopped.is_some())
-        });
+        let stopped = self.change(session, &apply).await?;
+        note(cycle, |cycle| cycle.stopped += usize::from(stopped));
         Ok(())
     }
 
@@ -224,11 +210,8 @@ impl<L: EntityLocks> Workers<'_, L> {
             decision.call_gone(&format!("not seen for {since}"));
             Some(decision)
         };
-        let gone = self
-            .processor
-            .change(session, &Named::default(), &apply)
-            .await?;
-        note(cycle, |cycle| cycle.gone += usize::from(gone.is_some()));
+        let gone = self.change(session, &apply).await?;
+        note(cycle, |cycle| cycle.gone += usize::from(gone));
         Ok(())
     }
 
@@ -254,11 +237,8 @@ impl<L: EntityLocks> Workers<'_, L> {
             decision.call_gone(&format!("its tmux pane {pane} is gone"));
             Some(decision)
         };
-        let gone = self
-            .processor
-            .change(session, &Named::default(), &apply)
-            .await?;
-        note(cycle, |cycle| cycle.gone += usize::from(gone.is_some()));
+        let gone = self.change(session, &apply).await?;
+        note(cycle, |cycle| cycle.gone += usize::from(gone));
         Ok(())
     }
 
@@ -285,9 +265,7 @@ impl<L: EntityLocks> Workers<'_, L> {
             decision.agent.context = context;
             Some(decision)
         };
-        self.processor
-            .change(session, &Named::default(), &apply)
-            .await?;
+        self.change(session, &apply).await?;
         note(cycle, |cycle| cycle.contexts += 1);
         Ok(())
     }
@@ -304,10 +282,18 @@ impl<L: EntityLocks> Workers<'_, L> {
             agent.is_settled = true;
             Some(decision)
         };
-        self.processor
-            .change(session, &Named::default(), &apply)
-            .await?;
-        Ok(())
+        self.change(session, &apply).await.map(drop)
+    }
+
+    /// Changes an agent, and returns true unless there was nothing to change.
+    async fn change(
+        &self,
+        session: &str,
+        apply: &(dyn Fn(Decision, Timestamp) -> Option<Decision> + Send + Sync),
+    ) -> Result<bool> {
+        let named = Named::default();
+        let changed = self.processor.change(session, &named, apply).await?;
+        Ok(changed.is_some())
     }
 
     async fn reread(&self, session: &str) -> Result<Option<Agent>> {
@@ -321,5 +307,5 @@ fn is_at_work(agent: &Agent) -> bool {
 }
 
 fn note(cycle: &Mutex<Cycle>, add: impl FnOnce(&mut Cycle)) {
-    add(&mut tenure_core::poison::lock(cycle));
+    add(&mut tenure_core::internal::lock(cycle));
 }

@@ -98,7 +98,7 @@ impl Policy {
                     "there is no operation {shown:?}, as none is defined here: tenure.toml says policy = \"maps\", \
                      or defines its own under [operation.NAME]"
                 ),
-                false => format!("there is no operation {shown:?}; tenure op ls shows them"),
+                false => format!("there is no operation {shown:?} among those that are defined here"),
             })
         })
     }

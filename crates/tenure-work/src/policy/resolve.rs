@@ -3,6 +3,7 @@
 use tenure::config::{LockPattern, Operation};
 use tenure::{Error, Mode, Resource, Result};
 use tenure_api::op::Scope;
+use tenure_core::error::{Class, Fault, Remedy};
 
 /// A lock that an operation needs, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,16 +129,33 @@ fn chosen<'a>(
     }))
 }
 
+/// An operation needs more than was given.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation} needs {}", missing.join(" and "))]
+struct Lacking {
+    operation: String,
+    missing: Vec<String>,
+}
+
+impl Fault for Lacking {
+    fn class(&self) -> Class {
+        Class::BadInput
+    }
+
+    fn remedy(&self) -> Remedy {
+        let with = |key: &String| Remedy::of(" {.with} {}=…", &[key]);
+        let with = self.missing.iter().map(with);
+        with.fold("add".into(), |add, with| add.then(with))
+    }
+}
+
 fn lacking(name: &str, missing: &[&str]) -> Error {
-    let with: Vec<String> = missing
-        .iter()
-        .map(|key| format!("--with {key}=…"))
-        .collect();
-    Error::BadInput(format!(
-        "{name} needs {}: add {}",
-        missing.join(" and "),
-        with.join(" ")
-    ))
+    let (operation, missing) = (name.to_owned(), missing.iter().map(|key| (*key).to_owned()));
+    Lacking {
+        operation,
+        missing: missing.collect(),
+    }
+    .into()
 }
 
 #[cfg(test)]
@@ -259,7 +277,7 @@ mod tests {
         let said = problem("map.bulk", &[PROJECT, MAP, SKETCH]);
         assert!(said.contains("needs objects"), "{said}");
         let said = problem("map.bulk", &[PROJECT]);
-        assert!(said.contains("needs map and objects:"), "{said}");
+        assert!(said.ends_with("needs map and objects"), "{said}");
         let one = problem("project.edit", &[("project", "a/b")]);
         assert!(one.contains("project=a/b"), "{one}");
         let few = [PROJECT, MAP, ("objects", "5")];

@@ -1,5 +1,6 @@
 //! Looking at what was published: `--verify` and `--history`. Takes no lock.
 
+use super::error::PublishError;
 use tenure::records::{Column, RecordQuery, Records};
 use tenure::{Error, Keeper, Result};
 use tenure_files::publish::{Difference, PublishTarget, PublishedFile};
@@ -8,6 +9,7 @@ use tenure_os::machine;
 
 use super::manifest::{self, Target, key, target_key};
 use super::{Manifest, Verified};
+use crate::all_records::all_records;
 
 /// The number of tries to compare a directory that is published over meanwhile.
 const TRIES: usize = 3;
@@ -16,10 +18,10 @@ const TRIES: usize = 3;
 ///
 /// # Errors
 ///
-/// `NotFound` if nothing was ever published there from this machine; `Contradiction` if it differs
+/// `NotFound` if nothing was ever published there from this machine; `Conflict` if it differs
 /// and a publish is not finished, which may have put it there.
 pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<Verified> {
-    let records = keeper.records("publish --verify")?;
+    let records = keeper.records("publish")?;
     let target = publish_target.target().to_string_lossy().into_owned();
     for _ in 0..TRIES {
         let (manifest, pending) = committed(&records, &target).await?;
@@ -34,12 +36,12 @@ pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<V
             && committed(&records, &target).await?.0.id == manifest.id
         {
             if let (Some(pending), false) = (pending, differences.is_empty()) {
-                return Err(Error::contradiction(
+                return Err(Error::conflict(
                     format!(
                         "{target} differs from manifest {}, and publish {pending} is not finished",
                         manifest.id
                     ),
-                    "run tenure recover, then verify it again",
+                    "run {recover}, then verify it again",
                 ));
             }
             return Ok(Verified {
@@ -72,9 +74,8 @@ fn everything_is_missing(files: &[PublishedFile]) -> Vec<Difference> {
 async fn committed(records: &Records<'_>, target: &str) -> Result<(Manifest, Option<String>)> {
     let record = records.read(&target_key(machine::id(), target)?).await?;
     let missing = || {
-        Error::NotFound(format!(
-            "nothing was published to {target} from this machine"
-        ))
+        let target = target.to_owned();
+        Error::from(PublishError::NeverPublished { target })
     };
     let seen = Target::seen(record.as_ref())?;
     let id = seen.committed.ok_or_else(missing)?;
@@ -103,22 +104,16 @@ pub(super) async fn files_of(
 
 /// Returns the manifests of a target, oldest first, with their files.
 pub async fn history(keeper: &Keeper, publish_target: &PublishTarget) -> Result<Vec<Manifest>> {
-    let records = keeper.records("publish --history")?;
+    let records = keeper.records("publish")?;
     let target = publish_target.target().to_string_lossy().into_owned();
-    let mut query = RecordQuery::new("manifest").with_column(Column::Subject(target));
+    let query = RecordQuery::new("manifest").with_column(Column::Subject(target));
     let mut manifests = Vec::new();
-    loop {
-        let page = records.list(&query).await?;
-        for record in &page.records {
-            let mut manifest = manifest::of(record)?;
-            manifest.files = files_of(&records, &manifest).await?;
-            manifests.push(manifest);
-        }
-        query.after = page.next;
-        if query.after.is_none() {
-            return Ok(manifests);
-        }
+    for record in all_records(&records, query).await? {
+        let mut manifest = manifest::of(&record)?;
+        manifest.files = files_of(&records, &manifest).await?;
+        manifests.push(manifest);
     }
+    Ok(manifests)
 }
 
 /// Fails for a target in which others lie that were published to: they would be gone, and their

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tenure::audit::Action;
 use tenure::records::{Changes, Columns, Fence, Record, RecordKey, Seen};
-use tenure::{Action, Error, Owner, Result, Timestamp, clock};
+use tenure::{Error, Owner, Result, Timestamp, clock};
 use tenure_api::publish::{Manifest, ManifestState, PublishedFile};
 use tenure_files::publish::PublishTarget;
 use tenure_os::disk::Disk;
@@ -133,7 +134,7 @@ pub(super) fn keys(manifest: &Manifest) -> Result<[RecordKey; 3]> {
 
 pub(super) fn put(manifest: &Manifest, changes: &mut Changes) -> Result<()> {
     let columns = Columns {
-        state: Some(manifest.state.as_str().to_owned()),
+        state: Some(manifest.state.to_string()),
         owner: Some(manifest.author.to_string()),
         subject: Some(manifest.target.clone()),
     };
@@ -172,9 +173,9 @@ pub(super) fn require_pending(manifest: &Manifest, seen: &Seen) -> Result<()> {
             format!(
                 "another publisher took over, and ended manifest {}: it is {}",
                 manifest.id,
-                state.map_or("gone", ManifestState::as_str)
+                state.map_or_else(|| "gone".into(), |state| state.to_string())
             ),
-            "look at what is there with: tenure publish --history TARGET",
+            "look at what is there with: {publish.history target=TARGET}",
         )),
     }
 }

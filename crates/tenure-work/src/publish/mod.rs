@@ -28,6 +28,7 @@
 
 #[cfg(test)]
 mod crashes;
+mod error;
 mod look;
 mod manifest;
 mod recover;
@@ -35,8 +36,10 @@ mod recover;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tenure::records::{Changes, Fence, Note, Record, RecordChange, Records, Seen};
-use tenure::{Action, Asker, Error, Keeper, Owner, Result};
+use tenure::audit::Action;
+use tenure::records::{Changes, Fence, NewEntry, Record, RecordChange, Records, Seen};
+use tenure::store::Asker;
+use tenure::{Error, Keeper, Owner, Result};
 use tenure_files::publish::{Copied, Inode, PublishTarget};
 use tenure_os::blocking::blocking;
 use tenure_os::cancel::Cancel;
@@ -80,11 +83,7 @@ pub async fn publish(
     request: &Request<'_>,
     progress: &Progress,
 ) -> Result<Manifest> {
-    check(
-        keeper.store().url(),
-        &request.source,
-        request.publish_target,
-    )?;
+    check(keeper.url(), &request.source, request.publish_target)?;
     publish_with(keeper, keeper.records("publish")?, request, progress).await
 }
 
@@ -220,7 +219,7 @@ impl Publisher<'_> {
             Ok(committed) => Ok(Manifest { files, ..committed }),
             Err(error) => Err(Error::HalfWay {
                 done: format!(
-                    "{} is in place, and its manifest {} was not committed by this publish: if it is pending, the next publish or tenure recover commits it",
+                    "{} is in place, and its manifest {} was not committed by this publish: if it is pending, the next publish or a recovery commits it",
                     manifest.target, manifest.id
                 ),
                 source: Box::new(error),
@@ -296,15 +295,15 @@ fn note(
     actor: &Owner,
     fence: Option<&Fence>,
     reason: String,
-) -> Note {
-    Note {
+) -> NewEntry {
+    NewEntry {
         action,
         resource: manifest.resource.clone(),
         lease: fence.and_then(|fence| fence.lease.clone()),
         token: fence.map(|fence| fence.token),
         owner: manifest.author.clone(),
         actor: actor.clone(),
-        reason: Some(tenure::as_reason(&reason)),
+        reason: Some(tenure::audit::as_reason(&reason)),
     }
 }
 
@@ -322,7 +321,7 @@ mod tests {
     ) -> (Request<'a>, Guard) {
         let options = SessionOptions::new(Owner::parse("ana@desk").unwrap());
         let asker = options.asker();
-        let session = keeper.session(options).await.unwrap();
+        let session = keeper.session(options);
         let resource = "target".parse().unwrap();
         let waiting = Options::default();
         let acquired = session.acquire(&resource, Mode::Write, &waiting);

@@ -16,13 +16,16 @@
 //! A crash after any of these leaves a pending manifest, which is judged again. After 5 nothing is
 //! left to do but to remove tmp, which has a record of its own.
 
+use super::error::PublishError;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure::audit::Action;
+use tenure::leases::Recovery;
 use tenure::records::{Changes, Column, Fence, RecordChange, RecordQuery, Records, Seen};
+use tenure::store::Asker;
 use tenure::{
-    Action, Asker, Error, Keeper, LockContext, Mode, Options, Owner, Recovery, Result,
-    SessionOptions, clock,
+    Error, Keeper, LockContext, Mode, Options, Owner, Remedy, Result, SessionOptions, clock,
 };
 use tenure_files::publish::{CrashOutcome, Inode};
 use tenure_os::blocking::blocking;
@@ -33,6 +36,7 @@ use tenure_os::machine;
 use super::look::files_of;
 use super::manifest::{self, Target, key, target_key};
 use super::{Manifest, ManifestState, Outcome, Publisher, Recovered, Removed, note};
+use crate::all_records::all_records;
 
 /// Leftovers are removed after this time.
 const LEFT_FOR: Duration = Duration::from_secs(60 * 60);
@@ -79,12 +83,10 @@ pub(super) async fn pending_of(
             end_pending_if_free(keeper, records, &manifest, &asker.owner, &waiting, disk).await?;
         if ended.is_none() {
             let location = format!("manifest {} of {}", manifest.id, manifest.target);
-            let store = keeper.store().url();
+            let store = keeper.url();
             let context = LockContext::new(manifest.resource, Mode::Write, store, location);
-            return Err(Error::Busy {
-                context: Box::new(context),
-                holders: Vec::new(),
-            });
+            let context = Box::new(context);
+            return Err(PublishError::UnderWay { context }.into());
         }
     }
     Ok(())
@@ -155,7 +157,7 @@ async fn end_pending_if_free(
 ) -> Result<Option<Manifest>> {
     let options = SessionOptions::new(actor.clone());
     let asker = options.asker();
-    let session = keeper.session(options).await?;
+    let session = keeper.session(options);
     let options = Options::default().with_purpose(format!("recover manifest {}", manifest.id));
     let guard = session
         .try_acquire(&manifest.resource, Mode::Write, &options)
@@ -186,17 +188,10 @@ pub async fn recover(
 ) -> Result<(Vec<Recovered>, Vec<Removed>)> {
     let records = keeper.records("recover")?;
     let mut recovered = Vec::new();
-    let mut query = RecordQuery::new("manifest").with_column(Column::State("pending".into()));
-    loop {
-        let page = records.list(&query).await?;
-        for record in &page.records {
-            let manifest = manifest::of(record)?;
-            recovered.push(recover_one(keeper, &records, manifest, actor, recovery).await?);
-        }
-        query.after = page.next;
-        if query.after.is_none() {
-            break;
-        }
+    let query = RecordQuery::new("manifest").with_column(Column::State("pending".into()));
+    for record in all_records(&records, query).await? {
+        let manifest = manifest::of(&record)?;
+        recovered.push(recover_one(keeper, &records, manifest, actor, recovery).await?);
     }
     let removed = remove_leftovers(&records, actor, recovery).await?;
     Ok((recovered, removed))
@@ -210,16 +205,13 @@ async fn recover_one(
     actor: &Owner,
     recovery: Recovery,
 ) -> Result<Recovered> {
-    let kept = |manifest: Manifest, reason: String| Recovered {
+    let kept = |manifest: Manifest, reason: Remedy| Recovered {
         manifest,
         outcome: Outcome::Kept,
         reason,
     };
     if !manifest::is_of_this_machine(&manifest) {
-        let reason = format!(
-            "it was begun on {}: run tenure recover there",
-            manifest.host
-        );
+        let reason = Remedy::of("it was begun on {}: run {recover} there", &[&manifest.host]);
         return Ok(kept(manifest, reason));
     }
     if recovery == Recovery::DryRun {
@@ -249,9 +241,9 @@ async fn recover_one(
         }),
         Ok(None) => {
             let reason = format!("{} is held: it may be under way", manifest.resource);
-            Ok(kept(manifest, reason))
+            Ok(kept(manifest, reason.into()))
         }
-        Err(error) => Ok(kept(manifest, error.to_string())),
+        Err(error) => Ok(kept(manifest, error.to_string().into())),
     }
 }
 
@@ -261,43 +253,37 @@ async fn remove_leftovers(
     recovery: Recovery,
 ) -> Result<Vec<Removed>> {
     let mut removed = Vec::new();
-    let mut query =
-        RecordQuery::new("leftover").with_column(Column::Subject(machine::id().to_owned()));
-    loop {
-        let page = records.list(&query).await?;
-        for record in &page.records {
-            let id = record.key.id();
-            let Some(manifest) = records.read(&key("manifest", id)?).await? else {
-                continue;
-            };
-            let (ended, manifest) = (manifest.changed_at, manifest::of(&manifest)?);
-            let young = clock::now().since(ended) < LEFT_FOR;
-            if young || manifest.state == ManifestState::Pending {
-                continue;
-            }
-            let (removed_now, reason) = match recovery {
-                Recovery::DryRun => (false, "it can be removed".into()),
-                Recovery::Real => match remove(records, &manifest, actor, &real_disk()).await {
-                    Ok(true) => (true, "its publish is over".into()),
-                    Ok(false) => (
-                        false,
-                        "it is not the directory that the manifest names".into(),
-                    ),
-                    Err(error) => (false, error.to_string()),
-                },
-            };
-            removed.push(Removed {
-                manifest: id.to_owned(),
-                tmp: manifest.tmp,
-                removed: removed_now,
-                reason,
-            });
+    let query = RecordQuery::new("leftover");
+    let query = query.with_column(Column::Subject(machine::id().to_owned()));
+    for record in all_records(records, query).await? {
+        let id = record.key.id();
+        let Some(manifest) = records.read(&key("manifest", id)?).await? else {
+            continue;
+        };
+        let (ended, manifest) = (manifest.changed_at, manifest::of(&manifest)?);
+        let young = clock::now().since(ended) < LEFT_FOR;
+        if young || manifest.state == ManifestState::Pending {
+            continue;
         }
-        query.after = page.next;
-        if query.after.is_none() {
-            return Ok(removed);
-        }
+        let (removed_now, reason) = match recovery {
+            Recovery::DryRun => (false, "it can be removed".into()),
+            Recovery::Real => match remove(records, &manifest, actor, &real_disk()).await {
+                Ok(true) => (true, "its publish is over".into()),
+                Ok(false) => (
+                    false,
+                    "it is not the directory that the manifest names".into(),
+                ),
+                Err(error) => (false, error.to_string()),
+            },
+        };
+        removed.push(Removed {
+            manifest: id.to_owned(),
+            tmp: manifest.tmp,
+            removed: removed_now,
+            reason,
+        });
     }
+    Ok(removed)
 }
 
 fn real_disk() -> Arc<dyn Disk> {

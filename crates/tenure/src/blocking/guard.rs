@@ -1,14 +1,14 @@
 //! The guard of a lock that is held.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Error, Lease, Mode, Resource, Result, Token};
+use tenure_core::{Error, Mode, Result, Token};
 
 use super::thread::Thread;
-use crate::{Doubt, GuardState};
+use crate::Doubt;
 
 /// Holds a lock until released or dropped. It is released before `drop` returns.
 #[must_use = "dropping the guard releases the lock"]
@@ -37,54 +37,19 @@ impl Guard {
         Guard { guard, thread }
     }
 
-    /// Returns the lease as it is now.
-    pub fn lease(&self) -> Lease {
-        self.held().lease()
-    }
-
-    /// Returns the fencing token.
-    pub fn token(&self) -> Token {
-        self.held().token()
-    }
-
-    /// Returns the mode it is held in.
-    pub fn mode(&self) -> Mode {
-        self.held().mode()
-    }
-
-    /// Returns the resource.
-    pub fn resource(&self) -> &Resource {
-        self.held().resource()
-    }
-
-    /// Returns how far it can be trusted, as of the last check.
-    pub fn state(&self) -> GuardState {
-        self.held().state()
-    }
-
-    /// Returns how long the lease is known to last; see [`crate::Guard::expires_in`].
-    pub fn expires_in(&self) -> Option<Duration> {
-        self.held().expires_in()
-    }
-
     /// Blocks until the lease is in doubt, or lost; see [`crate::Guard::in_doubt`].
     pub fn in_doubt(&self) -> Doubt {
-        self.thread.run(self.held().in_doubt())
+        self.thread.run(self.deref().in_doubt())
     }
 
     /// Blocks until the lock is lost, and returns why.
     pub fn lost(&self) -> Error {
-        self.thread.run(self.held().lost())
-    }
-
-    /// Fails if the lock is known to be lost; see [`crate::Guard::check`].
-    pub fn check(&self) -> Result<()> {
-        self.held().check()
+        self.thread.run(self.deref().lost())
     }
 
     /// Makes sure that it is still held; see [`crate::Guard::renew`].
     pub fn renew(&self) -> Result<()> {
-        self.thread.run(self.held().renew())
+        self.thread.run(self.deref().renew())
     }
 
     /// Makes an upgradeable lock exclusive; see [`crate::Guard::upgrade`].
@@ -119,18 +84,17 @@ impl Guard {
         }
     }
 
-    /// Returns a descriptor that keeps the lock held for as long as any process has it open, if the
-    /// store has one.
-    pub fn descriptor(&self) -> Result<Option<OwnedFd>> {
-        self.held().descriptor()
-    }
-
-    fn held(&self) -> &crate::Guard {
-        self.guard.as_ref().expect(HELD)
-    }
-
     fn with<T>(&mut self, call: impl AsyncFnOnce(&mut crate::Guard) -> T) -> T {
         self.thread.run(call(self.guard.as_mut().expect(HELD)))
+    }
+}
+
+/// What does not wait is called as on the guard of a program with a runtime.
+impl Deref for Guard {
+    type Target = crate::Guard;
+
+    fn deref(&self) -> &crate::Guard {
+        self.guard.as_ref().expect(HELD)
     }
 }
 
@@ -145,6 +109,6 @@ impl Drop for Guard {
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.held().fmt(f)
+        self.deref().fmt(f)
     }
 }

@@ -39,11 +39,11 @@ impl Keeper {
     }
 
     /// Begins a session, which can hold locks.
-    pub fn session(&self, options: SessionOptions) -> Result<Session> {
-        Ok(Session {
+    pub fn session(&self, options: SessionOptions) -> Session {
+        Session {
             thread: Arc::clone(&self.thread),
-            session: self.thread.run(self.keeper.session(options))?,
-        })
+            session: self.keeper.session(options),
+        }
     }
 
     /// Returns one page of the holders and waiters.
@@ -54,11 +54,6 @@ impl Keeper {
     /// Returns all holders of a resource.
     pub fn holders(&self, resource: &Resource) -> Result<Vec<Lease>> {
         self.thread.run(self.keeper.holders(resource))
-    }
-
-    /// Returns the store.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        self.keeper.store()
     }
 
     /// Returns the settings.

@@ -7,7 +7,8 @@ use tenure_core::leases::{Finding, Recovery};
 use tenure_core::{Lease, LeaseId, LockSet, Owner, Resource, Result, Token};
 
 use super::{Keeper, Session};
-use crate::{LeaseTerms, Options};
+use crate::Options;
+use crate::leases::LeaseTerms;
 
 impl Keeper {
     /// Takes a set of locks that stay when this process ends; see [`crate::Keeper::lock`].

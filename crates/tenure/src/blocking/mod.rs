@@ -11,7 +11,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let keeper = blocking::Keeper::open("memory:")?;
-//! let session = keeper.session(SessionOptions::new(Owner::parse("ana@desk")?))?;
+//! let session = keeper.session(SessionOptions::new(Owner::parse("ana@desk")?));
 //! let guard = session.acquire(&Resource::parse("build")?, Mode::Write, &Options::default())?;
 //! drop(guard); // released when drop returns
 //! # Ok(())

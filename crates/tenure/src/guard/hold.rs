@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenure_core::decide::Millis;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{
     Error, Lease, LeaseId, LockContext, Resource, Result, RetryPolicy, Store, duration,
 };

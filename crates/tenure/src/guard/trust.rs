@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tenure_core::decide::Millis;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 
 /// The phase of a lease, by the time left of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

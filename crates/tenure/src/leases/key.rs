@@ -87,7 +87,7 @@ pub(super) async fn begin(
 
 fn conflict(session: &Shared, set: &LockSet, key: &IdempotenceKey, actual: String) -> Error {
     match first(set) {
-        Ok((resource, mode)) => Error::conflict(
+        Ok((resource, mode)) => Error::unexpected(
             session.context(resource, mode),
             format!("key {key} to be new, or asked for the same again"),
             format!("taken: {actual}"),

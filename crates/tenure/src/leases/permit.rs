@@ -5,7 +5,7 @@
 //! since no owner that an agent names makes it that owner; and whether the lease is in nobody's
 //! hands. The first two never change while a lease is there.
 
-use tenure_core::{Binding, Error, Lease, LeaseId, LeaseStore, Owner, Result};
+use tenure_core::{Binding, Error, Lease, LeaseId, LeaseStore, Owner, Remedy, Result};
 
 use crate::Keeper;
 use crate::retry::retry;
@@ -20,8 +20,7 @@ pub(super) fn leases<'a>(keeper: &'a Keeper, act: &str) -> Result<&'a dyn LeaseS
                  its session",
                 store.url()
             ),
-            "use a store that has them, such as --store sqlite:PATH, or hold the lock with: \
-             tenure run",
+            "use a store that has them, such as {.store} sqlite:PATH, or hold the lock with: {run}",
         )
     })
 }
@@ -51,17 +50,18 @@ pub(super) async fn permit(
     by: Option<&Owner>,
 ) -> Result<Lease> {
     let found = find(keeper, lease, act).await?;
-    let refuse = |why: String, remedy: String| {
+    let refuse = |why: String, remedy: Remedy| {
         Error::not_allowed(
             format!("cannot {act} lease {lease} on {}: {why}", found.resource),
             remedy,
         )
     };
+    let (pid, host, id) = (found.pid.to_string(), &*found.host, lease.as_str());
     if let Some(by) = by.filter(|by| **by != found.owner) {
         let why = format!("it belongs to {}, not to {by}", found.owner);
-        let remedy = format!(
-            "ask {}; a person may end it with: tenure break {lease} --reason TEXT",
-            found.owner
+        let remedy = Remedy::of(
+            "ask {}; a person may end it with: {break lease reason=TEXT}",
+            &[found.owner.as_str(), id],
         );
         return Err(refuse(why, remedy));
     }
@@ -72,20 +72,20 @@ pub(super) async fn permit(
         // Its holder would go on without noticing.
         Binding::Lease if in_hand().await? => {
             let why = format!("a guard of session {} has it in hand", found.session);
-            let remedy = format!(
+            let remedy = Remedy::of(
                 "it ends with its guard (pid {} on {}), or when its time is over, or a person ends \
-                 it with: tenure break {lease} --reason TEXT",
-                found.pid, found.host
+                 it with: {break lease reason=TEXT}",
+                &[&pid, host, id],
             );
             Err(refuse(why, remedy))
         }
         Binding::Lease => Ok(found),
         Binding::Session => {
             let why = format!("it is bound to session {}", found.session);
-            let remedy = format!(
+            let remedy = Remedy::of(
                 "it ends with its session (pid {} on {}), or a person ends it with: \
-                 tenure break {lease} --reason TEXT",
-                found.pid, found.host
+                 {break lease reason=TEXT}",
+                &[&pid, host, id],
             );
             Err(refuse(why, remedy))
         }

@@ -30,7 +30,7 @@ impl Keeper {
         let deadline = shared.deadline(wait)?;
         let mut before = permit::permit(self, lease, "upgrade", by).await?;
         if before.mode != Mode::Upgradeable {
-            return Err(Error::conflict(
+            return Err(Error::unexpected(
                 shared.context(&before.resource, Mode::Write),
                 "an upgradeable lease",
                 before.mode.to_string(),

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use tenure_core::decide::{Ask, Change, Holder, HolderState, Millis, Outcome, decide};
+use tenure_core::request::Awaited;
 use tenure_core::{Lease, LeaseId, Mode, Resource, Token};
 use tenure_os::clock;
 use tokio::sync::oneshot;
@@ -128,8 +129,9 @@ impl Step<'_> {
     fn grant(&mut self, holder: &Holder) {
         let waiter = self.dequeued_or_new(&holder.lease);
         let waiter = waiter.expect("who is granted asked now or waited");
-        let request = waiter.request;
-        let request = request.expect("a new lease is only granted to who asked for one");
+        let Awaited::Lease(request) = &waiter.awaited else {
+            unreachable!("a new lease is only granted to who asked for one");
+        };
         if holder.mode.is_exclusive() {
             self.draw();
         }

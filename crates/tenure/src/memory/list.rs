@@ -1,9 +1,10 @@
 //! The listing of holders and waiters.
 
 use tenure_core::decide::explain;
-use tenure_core::page::WaitingPage;
+use tenure_core::internal::Cursor;
+use tenure_core::internal::page::WaitingPage;
 use tenure_core::store::Waiting;
-use tenure_core::{Cursor, Lease, LeaseId, Listing, Query, Resource};
+use tenure_core::{Lease, LeaseId, Listing, Query, Resource};
 
 use super::tables::{Entry, Tables};
 
@@ -47,7 +48,8 @@ fn waiters(resource: &Resource, entry: &Entry) -> Vec<Waiting> {
     let line = explain(&entry.state, owner_of).into_iter();
     let listed = line.filter_map(|waits| {
         let known = entry.waiters.get(&waits.waiter.lease)?;
-        Some(waits.listed(resource, &known.asker.owner, known.since, known.deadline))
+        let (awaited, since) = (&known.awaited, known.since);
+        Some(waits.listed(resource, &awaited.asker().owner, since, awaited.deadline()))
     });
     listed.collect()
 }

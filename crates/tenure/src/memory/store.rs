@@ -4,7 +4,8 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
+use tenure_core::request::Awaited;
 use tenure_core::{
     Capabilities, Lease, LeaseId, Listing, Mode, Query, Reply, Request, Resource, Result, Store,
     Token, UpgradeRequest,
@@ -55,7 +56,7 @@ impl Store for MemoryStore {
     }
 
     fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>> {
-        Box::pin(self.acquire_or_queue(request))
+        Box::pin(self.ask(Awaited::Lease(request.clone())))
     }
 
     fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Option<Token>> {

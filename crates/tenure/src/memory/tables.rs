@@ -1,10 +1,10 @@
 //! The tables: every resource that is held or awaited.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use tenure_core::decide::State;
-use tenure_core::{Asker, Lease, LeaseId, Request, Resource, Timestamp, Token};
+use tenure_core::request::Awaited;
+use tenure_core::{Lease, LeaseId, Resource, Timestamp, Token};
 use tokio::sync::oneshot;
 
 /// All resources that are held or awaited.
@@ -35,10 +35,7 @@ pub(super) struct Entry {
 /// A request in line.
 pub(super) struct Waiter {
     pub(super) since: Timestamp,
-    pub(super) asker: Arc<Asker>,
-    pub(super) deadline: Option<Timestamp>,
-    /// The request for a new lease, or `None` for an upgrade.
-    pub(super) request: Option<Request>,
+    pub(super) awaited: Awaited,
     /// Sends the waiter its lease.
     pub(super) wake: oneshot::Sender<Lease>,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tenure_core::Store;
 use tenure_core::decide::Millis;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_os::clock;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_core::{LeaseId, Ranking, Resource};
 
 use super::OuterLease;

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tokio::sync::Notify;
 use tokio::time::timeout_at;
 

@@ -38,7 +38,7 @@ pub(super) fn common_directory(environment: &Environment) -> Result<Option<PathB
         let common = common_of(&git_dir).ok_or_else(|| {
             Error::configuration(
                 format!("GIT_DIR is no git directory: {}", git_dir.display()),
-                "unset GIT_DIR, or name a store with --store or TENURE_STORE",
+                "unset GIT_DIR, or name a store with {$store}",
             )
         });
         return common.map(Some);
@@ -98,7 +98,7 @@ fn leads_nowhere(dot_git: &Path, git_dir: Option<&Path>) -> Error {
             Some(to) => format!("{dot_git} points to {}, no git directory", to.display()),
             None => format!("{dot_git} does not say where the git directory is"),
         },
-        "repair the worktree (git worktree repair), or name a store with --store",
+        "repair the worktree (git worktree repair), or name a store with {.store}",
     )
 }
 

@@ -216,7 +216,7 @@ fn a_dot_git_file_that_leads_nowhere_is_refused_unless_a_store_is_named() {
         let error = locate(None, &environment).unwrap_err();
         assert_eq!(error.class(), tenure_core::Class::Configuration);
         assert!(error.to_string().contains("linked/.git"), "{error}");
-        assert!(error.remedy().contains("git worktree repair"));
+        assert!(error.remedy().to_string().contains("git worktree repair"));
         assert!(locate(Some("file:/x"), &environment).is_ok());
     }
     place.file("linked/tenure.toml", "store = 'file:.locks'");
@@ -300,7 +300,11 @@ fn a_state_directory_that_is_not_absolute_is_refused() {
         let error = slots(&environment).unwrap_err();
         assert_eq!(error.class(), tenure_core::Class::Configuration);
         assert!(error.to_string().contains(name), "{error}");
-        assert!(error.remedy().contains(name), "{}", error.remedy());
+        assert!(
+            error.remedy().to_string().contains(name),
+            "{}",
+            error.remedy()
+        );
     }
 }
 

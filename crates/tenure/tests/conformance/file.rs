@@ -20,9 +20,9 @@ impl Fixture for File {
         }
     }
 
-    /// The first in the line of its process waits in the kernel.
+    /// Counts in the kernel, where the first waiter of each process waits.
     fn waiters(&self, keeper: &Keeper, resource: &Resource) -> usize {
-        let path = keeper.store().location_of(resource);
+        let path = tenure::internal::store(keeper).location_of(resource);
         kernel_locks::waiters(Path::new(&path))
     }
 }

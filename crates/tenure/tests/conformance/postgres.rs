@@ -11,9 +11,9 @@ impl Fixture for Postgres {
         "postgres"
     }
 
-    /// A database of its own on the server of this process. Leases are short, so that what the dead
-    /// held is soon free, and long enough that a stopped holder keeps its lock for as long as the
-    /// cases look at it.
+    /// Makes a database of its own on the server of this process. Leases are short, so that locks
+    /// of dead holders are soon free, and long enough that a stopped holder keeps its lock for as
+    /// long as the cases look at it.
     fn fresh(&self) -> Fresh {
         let database = QueriedDatabase::new();
         Fresh {
@@ -30,15 +30,15 @@ impl Fixture for Postgres {
         300
     }
 
-    /// A transaction that idles has the row of a resource. Those under way for a moment are looked
-    /// at again.
+    /// Tells whether a transaction idles and so keeps the row of a resource. The caller looks again
+    /// at a transaction that is merely under way.
     fn is_held_up(&self, fresh: &Fresh) -> bool {
         let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                     AND state LIKE 'idle in transaction%'";
         database(fresh).psql(open) != "0"
     }
 
-    /// The leases of their guards expired, and they were last seen, long ago.
+    /// Makes the leases of their guards expire long ago, and their last sign of life as old.
     fn outlive(&self, fresh: &Fresh, pids: &[u32]) {
         let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
         let pids = pids.join(", ");

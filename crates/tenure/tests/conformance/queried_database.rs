@@ -1,4 +1,4 @@
-//! A database and a psql that stays connected to it. A new psql for each query would take most of
+//! A database and a psql that stays connected to it: a new psql for each query would take most of
 //! the time.
 
 use std::sync::{Mutex, OnceLock};
@@ -6,13 +6,13 @@ use std::sync::{Mutex, OnceLock};
 use tenure_testkit::postgres::{Cluster, Database, Psql};
 
 pub struct QueriedDatabase {
-    // Before the database, so that it ends before that is dropped.
+    // Declared before the database, so that psql ends before the database is dropped.
     psql: OnceLock<Mutex<Psql>>,
     database: Database,
 }
 
 impl QueriedDatabase {
-    /// A new database on the server of this process. Its psql is started when it is first asked.
+    /// Makes a database on the server of this process. Its psql starts with the first query.
     pub fn new() -> Self {
         Self {
             psql: OnceLock::new(),
@@ -20,7 +20,7 @@ impl QueriedDatabase {
         }
     }
 
-    /// Its address.
+    /// Returns the address of the database.
     pub fn url(&self) -> String {
         self.database.url()
     }

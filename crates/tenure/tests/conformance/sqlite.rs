@@ -9,8 +9,8 @@ impl Fixture for Sqlite {
         "sqlite"
     }
 
-    /// In memory where there is such a place: a new database is synced several times, and the
-    /// histories make thousands. What is durable is tested on disk, by the tests of the command.
+    /// The database is in memory where there is such a place: a new one is synced several times,
+    /// and the histories make thousands. The tests of the command test durability on disk.
     fn fresh(&self) -> Fresh {
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let directory = directory.expect("there is room for a directory");

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tenure::audit::{Action, AuditQuery};
 use tenure::blocking::{Keeper, Session};
+use tenure::leases::{LeaseTerms, Recovery};
 use tenure::{
-    Action, AuditQuery, Class, Error, GuardState, LeaseState, LeaseTerms, Mode, Options, Owner,
-    Recovery, SessionOptions, Settings,
+    Class, Error, GuardState, LeaseState, Mode, Options, Owner, SessionOptions, Settings,
 };
 
 use crate::faulty_store::{FaultyStore, broken, over};
@@ -14,10 +15,10 @@ use crate::scene::{resource, set, wait};
 
 fn session(keeper: &Keeper, owner: &str) -> Session {
     let owner = Owner::parse(owner).unwrap();
-    keeper.session(SessionOptions::new(owner)).unwrap()
+    keeper.session(SessionOptions::new(owner))
 }
 
-/// Everything once: take, contend, upgrade, sets, drop.
+/// Uses everything once: take, contend, upgrade, sets, drop.
 fn tour() {
     let keeper = Keeper::open("memory:").unwrap();
     let (ana, bo) = (session(&keeper, "ana"), session(&keeper, "bo"));

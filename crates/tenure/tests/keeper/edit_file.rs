@@ -27,7 +27,7 @@ async fn the_second_of_two_saves_waits_and_merges_into_what_the_first_wrote() {
         json!({}),
         move |config: &mut Value| {
             inside.send(()).unwrap();
-            // The second comes now, and is kept out.
+            // The second edit starts now, and is kept out.
             let came = second_entered.recv_timeout(Duration::from_millis(300));
             assert_eq!(came, Err(mpsc::RecvTimeoutError::Timeout));
             config["first"] = json!(true);
@@ -39,7 +39,7 @@ async fn the_second_of_two_saves_waits_and_merges_into_what_the_first_wrote() {
         path.clone(),
         json!({}),
         move |config: &mut Value| {
-            // By then the first may be gone.
+            // The first edit, which listens, may be gone by then.
             let _ = entered.send(());
             let seen = config.clone();
             config["second"] = json!(true);

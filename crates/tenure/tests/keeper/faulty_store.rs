@@ -1,4 +1,4 @@
-//! A store that fails, is slow and logs its calls, as a test wants it.
+//! A store for tests: it fails, dawdles and logs its calls as a test wants.
 
 mod leases;
 
@@ -8,41 +8,43 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tenure::internal::LeaseStore;
 use tenure::memory::MemoryStore;
+use tenure::store::{Capabilities, Reply, Request, Store, UpgradeRequest};
 use tenure::{
-    Capabilities, Error, Keeper, Lease, LeaseId, LeaseStore, Listing, Mode, Query, Reply, Request,
-    Resource, Result, SessionId, Settings, Store, Token, UpgradeRequest,
+    Error, Keeper, Lease, LeaseId, Listing, Mode, Query, Resource, Result, SessionId, Settings,
+    Token,
 };
 
 pub struct FaultyStore {
     /// The store that does the work; by default a memory store.
     inner: Arc<dyn Store>,
     check_every: Option<Duration>,
-    /// How long a lease lasts, if it expires.
+    /// The time that a lease lasts, if it expires.
     ttl: Option<Duration>,
-    /// How renewals behave until this is set again.
+    /// Decides over all renewals until it is set again.
     renew_behaviour: Mutex<RenewBehaviour>,
-    /// How often each call yields before it does anything.
+    /// The number of times that each call yields before it does anything.
     yields: usize,
-    /// The errors of the next calls, which are named `call` or `call what`.
+    /// Errors that the next calls return; a call is named `call` or `call what`.
     faults: Mutex<VecDeque<(&'static str, Error)>>,
-    /// The errors of the next downgrades, which are done all the same.
+    /// Errors that the next downgrades return although they are done.
     lost_answers: Mutex<VecDeque<Error>>,
     log: Mutex<Vec<String>>,
 }
 
-/// How renewals behave.
+/// The behaviour of renewals.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum RenewBehaviour {
     #[default]
     Normal,
-    /// They fail.
+    /// It fails.
     Failing,
-    /// They are not answered.
+    /// It is never answered.
     Silent,
-    /// Those of one lease are not answered.
+    /// It is never answered if it is for this lease.
     SilentFor(LeaseId),
-    /// They are answered so much later.
+    /// It is answered after this time.
     Slow(Duration),
 }
 
@@ -66,7 +68,7 @@ impl Default for FaultyStore {
 }
 
 impl FaultyStore {
-    /// One in front of another store.
+    /// Makes a store in front of another one.
     pub fn over(inner: Arc<dyn Store>) -> FaultyStore {
         FaultyStore {
             inner,
@@ -80,7 +82,7 @@ impl FaultyStore {
         }
     }
 
-    /// One whose locks can be lost, and are checked this often.
+    /// Makes a store whose locks can be lost, and are checked this often.
     pub fn checked(every: Duration) -> FaultyStore {
         FaultyStore {
             check_every: Some(every),
@@ -88,7 +90,7 @@ impl FaultyStore {
         }
     }
 
-    /// One whose leases run out unless they are renewed.
+    /// Makes a store whose leases run out unless they are renewed.
     pub fn leased(ttl: Duration) -> FaultyStore {
         FaultyStore {
             check_every: Some(Duration::from_secs(2)),
@@ -102,12 +104,12 @@ impl FaultyStore {
         *self.renew_behaviour.lock().unwrap() = renew_behaviour;
     }
 
-    /// One whose calls have await points.
+    /// Makes a store whose calls have await points.
     pub fn dawdling() -> FaultyStore {
         FaultyStore::default().dawdle()
     }
 
-    /// The same with await points in its calls.
+    /// Gives the calls of this store await points.
     pub fn dawdle(self) -> FaultyStore {
         FaultyStore { yields: 2, ..self }
     }
@@ -116,12 +118,12 @@ impl FaultyStore {
         self.faults.lock().unwrap().push_back((call, error));
     }
 
-    /// The next downgrade is done, and told as an error.
+    /// Lets the next downgrade be done and answer with this error.
     pub fn lose_downgrade(&self, error: Error) {
         self.lost_answers.lock().unwrap().push_back(error);
     }
 
-    /// Everything asked so far, as `call what`.
+    /// Returns all calls so far, as `call what`.
     pub fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
     }

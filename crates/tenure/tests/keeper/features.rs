@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// One cargo at a time: both builds use the same lock file.
+/// Keeps the builds apart: both use the same lock file of cargo.
 static CARGO: Mutex<()> = Mutex::new(());
 
 /// Runs cargo on the program outside of the workspace, with the versions that the workspace uses.
@@ -19,7 +19,7 @@ fn cargo(features: &str, arguments: &[&str]) -> String {
         .arg("--manifest-path")
         .arg(program.join("Cargo.toml"))
         .args(rest)
-        // Beside what the workspace built, which is used again.
+        // Built beside the workspace, so that its crates are used again.
         .env("CARGO_TARGET_DIR", target())
         .output()
         .unwrap();

@@ -1,4 +1,4 @@
-//! What can be done with a lock in hand.
+//! Calls on a guard that holds its lock.
 
 use tenure::{Class, Error, GuardState, Mode};
 
@@ -89,7 +89,7 @@ async fn a_guard_counts_as_upgradeable_while_the_outcome_of_its_downgrade_is_ope
         (guard.mode(), guard.state()),
         (Mode::Upgradeable, GuardState::Held)
     );
-    // Asked again, it was done; and it can become write again.
+    // A second downgrade answers that it is done; the guard can still become write again.
     assert_eq!(guard.downgrade().await.unwrap(), Mode::Upgradeable);
     drop(reader);
     guard.upgrade(None).await.unwrap();
@@ -169,7 +169,7 @@ async fn renew_tells_a_loss_and_the_guard_knows_it_from_then_on() {
     store.fail("renew", over("broken by bo"));
     assert_eq!(guard.renew().await.unwrap_err().class(), Class::Lost);
     assert_eq!(guard.state(), GuardState::Lost);
-    // The store would say yes again; lost is final.
+    // The store would say yes again, but lost is final.
     assert_eq!(guard.renew().await.unwrap_err().class(), Class::Lost);
     assert_eq!(guard.upgrade(None).await.unwrap_err().class(), Class::Lost);
     assert!(guard.lost().await.to_string().contains("broken by bo"));

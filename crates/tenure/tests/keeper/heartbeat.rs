@@ -1,4 +1,4 @@
-//! How often a holder writes that it is alive.
+//! The interval at which a holder writes that it is alive.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::scene::{resource, session, take};
 
-/// The default, and so what a heartbeat that is set must stay below.
+/// The default, which a heartbeat that is set must stay below.
 const DEFAULT: Duration = Duration::from_secs(10);
 
 fn every(seconds: u64) -> Settings {
@@ -68,7 +68,7 @@ async fn unless_it_is_set_a_heartbeat_comes_every_ten_seconds() {
     let url = database.url();
     let (sqlite, postgres) = tokio::join!(first(&sqlite), first(&url));
     for first in [sqlite, postgres] {
-        // A guard looks every other second whether it is due.
+        // A guard looks every other second whether its heartbeat is due.
         let is_about_ten = first > DEFAULT - Duration::from_secs(1) && first < DEFAULT * 3 / 2;
         assert!(is_about_ten, "{first:?}");
     }
@@ -90,6 +90,6 @@ async fn a_heartbeat_too_seldom_for_the_lease_or_too_often_is_refused() {
         assert_eq!(error.class(), Class::Configuration, "{error}");
         assert!(error.to_string().contains("heartbeat"), "{error}");
     }
-    // A third of the time is the most.
+    // A heartbeat may take up to a third of the lease.
     Keeper::open_with(&database.url(), every(10)).await.unwrap();
 }

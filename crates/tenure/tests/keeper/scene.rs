@@ -11,7 +11,7 @@ use tenure::{
 };
 use tokio::task::JoinHandle;
 
-/// Whatever a test waits for happens within this time, or the test fails.
+/// Everything a test waits for happens within this time, or the test fails.
 const LONG_WAIT: Duration = Duration::from_secs(20);
 
 pub async fn keeper() -> Keeper {
@@ -21,7 +21,7 @@ pub async fn keeper() -> Keeper {
 pub async fn session(keeper: &Keeper, owner: &str) -> Session {
     let owner = Owner::parse(owner).unwrap();
     let options = SessionOptions::new(owner);
-    keeper.session(options).await.unwrap()
+    keeper.session(options)
 }
 
 pub fn resource(text: &str) -> Resource {
@@ -37,7 +37,7 @@ pub fn wait(millis: u64) -> Options {
     Options::default().with_wait(Duration::from_millis(millis))
 }
 
-/// Long enough that only a mistake makes it run out.
+/// Waits so long that only a mistake makes the time run out.
 pub fn patient() -> Options {
     wait(LONG_WAIT.as_millis().try_into().unwrap())
 }
@@ -79,14 +79,14 @@ pub async fn waiting(keeper: &Keeper) -> Vec<Waiting> {
     listing.waiting.unwrap()
 }
 
-/// The resources held, with their modes.
+/// Returns the resources held, with their modes.
 pub async fn held(keeper: &Keeper) -> Vec<String> {
     let listing = keeper.list(&Query::default()).await.unwrap();
     let show = |lease: tenure::Lease| format!("{} {}", lease.resource, lease.mode);
     listing.held.into_iter().map(show).collect()
 }
 
-/// Nobody holds and nobody waits for anything.
+/// Asserts that no lock is held and no request waits.
 pub async fn assert_idle(keeper: &Keeper) {
     let listing = keeper.list(&Query::default()).await.unwrap();
     assert_eq!(listing.held, []);

@@ -1,5 +1,5 @@
-//! Guards of a store on a server: answers that are lost on the way, and others who know the id of a
-//! lease.
+//! Guards of a store on a server: answers that are lost on the way, and other callers who know the
+//! id of a lease.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::scene::{resource, session, take, wait};
 /// Longer than anything takes that works.
 const LONG_WAIT: Duration = Duration::from_secs(20);
 
-/// A database, and a keeper that reaches it through a proxy.
+/// Makes a database, and a keeper that reaches it through a proxy.
 async fn behind() -> (Database, Proxy, Keeper) {
     let database = Cluster::shared().database();
     let proxy = Proxy::before(&database);
@@ -28,7 +28,7 @@ async fn until(database: &Database, so: &str) {
     }
 }
 
-/// Lets what is asked be done, and nothing of it be heard. The server is away from then on.
+/// Lets the server do the request unheard by the caller. The server is away from then on.
 async fn lose(database: &Database, proxy: &Proxy, done: &str) {
     until(database, done).await;
     proxy.refuse();
@@ -42,11 +42,11 @@ async fn a_guard_whose_downgrade_was_done_unheard_is_not_write_while_readers_are
     let there = Keeper::open(&database.url()).await.unwrap();
     let (ana, bo) = (session(&here, "ana").await, session(&there, "bo").await);
     let mut guard = take(&ana, "a", Mode::Upgradeable).await;
-    // Prepared.
+    // The statements are prepared here, while answers still arrive.
     guard.upgrade(None).await.unwrap();
     guard.downgrade().await.unwrap();
     guard.upgrade(None).await.unwrap();
-    // What is asked first is answered, and what is written is held up until answers are lost.
+    // The first question is answered; the write is held up until answers are lost.
     let mut barrier = database.session();
     barrier.run("BEGIN");
     barrier.run("LOCK TABLE tenure.audit IN SHARE MODE");
@@ -78,7 +78,7 @@ async fn a_guard_whose_downgrade_was_done_unheard_is_not_write_while_readers_are
 async fn a_release_that_was_done_unheard_is_told_as_done_when_it_is_asked_for_again() {
     let (database, proxy, here) = behind().await;
     let ana = session(&here, "ana").await;
-    // Prepared.
+    // The statements are prepared here, while answers still arrive.
     take(&ana, "b", Mode::Write).await.release().await.unwrap();
     let guard = take(&ana, "a", Mode::Write).await;
     proxy.pause_answers();
@@ -108,7 +108,10 @@ async fn what_a_guard_has_in_hand_is_not_changed_by_others_who_know_its_id() {
     for answer in refused {
         let error = answer.unwrap_err();
         assert_eq!(error.class(), Class::NotAllowed, "{error}");
-        assert!(error.remedy().contains("tenure break"), "{error}");
+        assert!(
+            error.remedy().to_string().contains("break lease="),
+            "{error}"
+        );
     }
     let tried = bo.try_acquire(&resource("a"), Mode::Read, &wait(0)).await;
     assert!(tried.unwrap().is_none());

@@ -1,5 +1,5 @@
-//! Guards whose leases run out: renewed in time, or given up in time. The clock is the real one,
-//! as no other counts sleep.
+//! Guards whose leases run out: renewed in time, or given up in time. The clock is the real one, as
+//! no other clock counts sleep.
 
 use std::sync::Arc;
 use std::thread;
@@ -40,7 +40,8 @@ async fn a_guard_bound_to_its_session_does_not_run_out() {
     assert!(doubt.await.is_err());
 }
 
-/// Unknown with the first check, in doubt at two thirds, lost at five sixths: before it runs out.
+/// Asserts that a guard is unknown from the first check, in doubt at two thirds and lost at five
+/// sixths of its time, before the lease runs out.
 async fn is_given_up_in_time(renew_behaviour: RenewBehaviour) {
     let (store, keeper) = leased();
     let ana = session(&keeper, "ana").await;
@@ -110,18 +111,18 @@ async fn a_good_answer_after_the_loss_is_too_late() {
         let guard = take(&ana, "a", Mode::Write).await;
         store.renewals_become(RenewBehaviour::Failing);
         guard.in_doubt().await;
-        // The check of that moment has failed; the next is asked in time, and answered after it was
-        // given up.
+        // The check at two thirds has failed. The next one is asked in time, and answered after the
+        // guard was given up.
         tokio::time::sleep(TTL / 30).await;
         let late = TTL / 6 - Duration::from_millis(10);
         store.renewals_become(RenewBehaviour::Slow(late));
         if timeout(TTL / 3, guard.lost()).await.is_err() {
-            // A busy machine: it was answered first.
+            // On a busy machine the answer came first.
             continue;
         }
         tokio::time::sleep(late).await;
         assert_eq!(guard.state(), GuardState::Lost, "lost is final");
-        // Nor is it asked about any more, which would keep it from others.
+        // The guard also stops asking, which would keep the lock from other sessions.
         let asked = store.count("renew");
         tokio::time::sleep(TTL).await;
         assert_eq!(store.count("renew"), asked);
@@ -157,12 +158,13 @@ async fn trust_is_counted_from_the_question_and_not_from_the_answer() {
     let began = Instant::now();
     guard.renew().await.unwrap();
     let (left, took) = (guard.expires_in().unwrap(), began.elapsed());
-    // The answer of the background may be the last, and was asked for earlier or later by less.
+    // The last answer may belong to the background check, which was asked at most this much earlier
+    // or later.
     assert!(
         took >= late && left <= TTL - late + took.saturating_sub(late),
         "{left:?}"
     );
-    // Nor does any answer to the background ever count for more.
+    // No answer to the background check ever counts for more, either.
     let began = Instant::now();
     while began.elapsed() < TTL {
         let left = guard.expires_in().unwrap();
@@ -171,7 +173,7 @@ async fn trust_is_counted_from_the_question_and_not_from_the_answer() {
     }
 }
 
-/// The process stands still for longer than the lease lasts, as when it is stopped.
+/// Halts the process for longer than the lease lasts, as when it is stopped.
 fn stand_still() {
     thread::sleep(TTL + TTL / 2);
 }
@@ -297,7 +299,7 @@ fn a_guard_of_the_blocking_front_is_renewed_without_any_call() {
     let store = Arc::new(FaultyStore::leased(TTL));
     let keeper = blocking::Keeper::from_store(store.clone(), Default::default()).unwrap();
     let owner = tenure::Owner::parse("ana").unwrap();
-    let session = keeper.session(tenure::SessionOptions::new(owner)).unwrap();
+    let session = keeper.session(tenure::SessionOptions::new(owner));
     let guard = session
         .acquire(&resource("a"), Mode::Write, &wait(0))
         .unwrap();
@@ -310,7 +312,7 @@ fn a_guard_of_the_blocking_front_is_renewed_without_any_call() {
     assert_eq!(guard.lost().class(), Class::Lost);
 }
 
-/// A guard whose runtime is gone, and another runtime.
+/// Makes a guard whose runtime is gone, and another runtime.
 fn orphan(keeper: &Keeper) -> (Guard, Runtime) {
     let (stays, ends) = (Runtime::new().unwrap(), Runtime::new().unwrap());
     let ana = stays.block_on(session(keeper, "ana"));

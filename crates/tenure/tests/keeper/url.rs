@@ -60,7 +60,7 @@ async fn every_memory_store_is_its_own() {
         take(&ana, "a", Mode::Write).await,
         take(&bo, "a", Mode::Write).await,
     );
-    assert_eq!(one.store().url(), "memory:");
+    assert_eq!(one.url(), "memory:");
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn the_address_of_a_file_store_is_absolute() {
     let name = directory.path().file_name().unwrap();
     let url = format!("file:{}", name.display());
     let keeper = Keeper::open(&url).await.unwrap();
-    let path = keeper.store().url().strip_prefix("file:").unwrap();
+    let path = keeper.url().strip_prefix("file:").unwrap();
     assert!(std::path::Path::new(path).is_absolute(), "{path}");
 }
 
@@ -106,7 +106,7 @@ async fn a_database_is_met_by_whoever_opens_the_same_path() {
     let name = directory.path().file_name().unwrap();
     let relative = format!("sqlite:{}/new/tenure.db", name.display());
     let one = Keeper::open(&relative).await.unwrap();
-    let url = one.store().url().to_owned();
+    let url = one.url().to_owned();
     assert!(url.starts_with("sqlite:/"), "{url}");
     let two = Keeper::open(&url).await.unwrap();
     let (ana, bo) = (session(&one, "ana").await, session(&two, "bo").await);

@@ -1,5 +1,5 @@
-//! What must be true of a history. Each check is a function of what was written down, and says what
-//! is wrong.
+//! The conditions that a history must meet. Each check is a function of what the machines wrote
+//! down, and says what is wrong.
 //!
 //! | module | what it asks |
 //! |---|---|
@@ -23,7 +23,7 @@ use crate::register::Written;
 
 pub use told::Told;
 
-/// What is wrong, in words; what there was to check.
+/// The problems of a round, in words, and counts of what the checks met.
 #[derive(Debug, Default)]
 pub struct Verdict {
     pub problems: Vec<String>,
@@ -51,7 +51,7 @@ pub fn round(account: &Account, written: &[Written], values: &BTreeMap<u32, i64>
     verdict
 }
 
-/// Histories that are made up, to see that the checks see what is wrong.
+/// Invented histories, which show that the checks see what is wrong.
 #[cfg(test)]
 pub mod made_up {
     use tenure::Mode;
@@ -63,7 +63,8 @@ pub mod made_up {
         Who { machine, life: 0 }
     }
 
-    /// A hold that was asked for and granted at once, vouched for in between, and released at once.
+    /// Makes a hold that was granted as soon as it was asked for, vouched for in between, and
+    /// released at once.
     pub fn hold(machine: u32, mode: Mode, token: u64, from: Moment, to: Moment) -> Hold {
         let grant = Grant {
             hold: from,

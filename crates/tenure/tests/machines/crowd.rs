@@ -14,11 +14,11 @@ const PROCESSES: usize = 4;
 const EACH: usize = 250;
 const ALL: usize = PROCESSES * EACH;
 const TTL: Duration = Duration::from_secs(30);
-/// How long the waiters are ready to wait.
+/// The longest time that the waiters wait.
 const WAIT: Duration = Duration::from_secs(300);
-/// Long enough for connections that nobody needs to be closed.
+/// Long enough for unused connections to be closed.
 const QUIET: Duration = Duration::from_secs(30);
-/// A thousand hand-overs from process to process.
+/// Long enough for a thousand hand-overs from process to process.
 const HANDED_OVER: Duration = Duration::from_secs(90);
 
 #[test]
@@ -53,7 +53,7 @@ fn a_thousand_waiters_of_four_processes_wait_at_one_connection_each_and_are_serv
     until(QUIET, "one connection a process", || {
         connections(&workers) == [1; PROCESSES]
     });
-    // They go on to wait at it: through three looks of who looks most often.
+    // The waiters stay on that connection for as long as three looks at the line take.
     let quiet = Instant::now();
     while quiet.elapsed() < Duration::from_secs(3) {
         assert_eq!(connections(&workers), [1; PROCESSES]);

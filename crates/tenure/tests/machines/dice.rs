@@ -1,14 +1,14 @@
-//! Chance that can be repeated.
+//! Random choices that a seed repeats.
 
 use std::ops::Range;
 use std::time::Duration;
 
-/// A stream of numbers that its seed decides (SplitMix64).
+/// A stream of numbers that is fixed by its seed (SplitMix64).
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// A stream of its own for each seed and each list of numbers.
+    /// Makes a stream of its own for each seed and each list of numbers.
     pub fn new(seed: u64, of: &[u64]) -> Self {
         let mut dice = Self(seed);
         for number in of {
@@ -28,12 +28,12 @@ impl Dice {
         range.start + self.next() % (range.end - range.start)
     }
 
-    /// So many milliseconds.
+    /// Draws a number of milliseconds.
     pub fn millis(&mut self, range: Range<u64>) -> Duration {
         Duration::from_millis(self.within(range))
     }
 
-    /// True once in so many times.
+    /// Is true once in so many times.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.within(0..times) == 0
     }

@@ -13,14 +13,14 @@ use tenure::Mode;
 
 use crate::moment::Moment;
 
-/// Which machine, and which life of it.
+/// A machine, and its life: it gets a new one after each crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Who {
     pub machine: u32,
     pub life: u32,
 }
 
-/// One thing that happened.
+/// One line of the log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
@@ -30,13 +30,13 @@ pub enum Entry {
     Vouched { hold: u64, at: Moment },
     /// The guard told that the lock is lost.
     Told { hold: u64, at: Moment },
-    /// The lock is given back from now on.
+    /// The machine began to give the lock back.
     Releasing { hold: u64, at: Moment },
-    /// The store said that it is given back.
+    /// The store said that the lock is given back.
     Released { hold: u64, at: Moment },
-    /// The guard is dropped, and nobody waits for what becomes of it.
+    /// The guard was dropped, and no task waits for the result.
     Dropped { hold: u64, at: Moment },
-    /// What was tried with a lost lock.
+    /// A late holder tried what a lost lock gives no right to.
     Late { hold: u64, late: Late },
     /// The register took a value.
     Wrote {
@@ -51,11 +51,11 @@ pub enum Entry {
         asked: Moment,
         answered: Moment,
     },
-    /// A lock was not granted, with the class of the error.
+    /// A lock was not granted; the class is that of the error.
     Missed { class: String },
     /// The machine did nothing for a while: it was stopped, or starved.
     Gap { from: Moment, to: Moment },
-    /// Something that must not happen.
+    /// Something happened that must not.
     Surprise { what: String },
 }
 
@@ -71,11 +71,11 @@ pub struct Grant {
     pub granted: Moment,
 }
 
-/// What became of things that were tried with a lost lock, from `at` on.
+/// The results of using a lost lock, from `at` on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Late {
     pub at: Moment,
-    /// The store was asked for new time.
+    /// The store was asked to renew the lease.
     pub renewal: Outcome,
     /// The store was asked whether the token is still good.
     pub token: Outcome,
@@ -83,13 +83,13 @@ pub struct Late {
     pub release: Outcome,
 }
 
-/// How the store took it.
+/// The answer to something that was tried with a lost lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Done,
     Refused,
-    /// It could not be asked, or did not answer, and why.
+    /// The store could not be asked or did not answer, with the reason.
     NoAnswer(String),
 }
 
@@ -109,7 +109,7 @@ impl EventLog {
     }
 }
 
-/// One grant, and all that is known of it.
+/// One grant, and everything known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     pub who: Who,
@@ -141,7 +141,7 @@ impl Hold {
         self.grant.mode == Mode::Write
     }
 
-    /// When its holder stopped to rely on it; None if the machine did not live to say.
+    /// Returns when its holder stopped to rely on it, or `None` if the machine did not live to say.
     pub fn stopped(&self) -> Option<Moment> {
         [self.told, self.releasing, self.dropped]
             .into_iter()
@@ -159,12 +159,12 @@ pub struct Seen {
     pub answered: Moment,
 }
 
-/// All that machines wrote down in a round.
+/// Everything that machines wrote down in a round.
 #[derive(Debug, Default)]
 pub struct Account {
     pub holds: Vec<Hold>,
     pub gaps: Vec<(Who, Moment, Moment)>,
-    /// When a value of a resource was acknowledged.
+    /// The moment at which a value of a resource was acknowledged.
     pub wrote: BTreeMap<(u32, i64), Moment>,
     pub reads: Vec<Seen>,
     pub missed: BTreeMap<String, u64>,
@@ -172,9 +172,9 @@ pub struct Account {
 }
 
 impl Account {
-    /// Adds an event log.
+    /// Adds the entries of an event log.
     pub fn read(&mut self, who: Who, path: &Path) {
-        // A machine that is killed early has none.
+        // A machine that is killed early has no log.
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let mut holds: BTreeMap<u64, Hold> = BTreeMap::new();
         let mut lines = text.split_inclusive('\n').peekable();
@@ -227,7 +227,7 @@ impl Account {
     }
 }
 
-/// A grant comes first.
+/// Returns a hold, which is there since its grant is logged first.
 fn of(holds: &mut BTreeMap<u64, Hold>, hold: u64) -> &mut Hold {
     holds.get_mut(&hold).unwrap()
 }

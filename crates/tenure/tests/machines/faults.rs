@@ -1,4 +1,4 @@
-//! What happens to a machine, while the others go on.
+//! The faults that happen to one machine while the others go on.
 
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -14,17 +14,17 @@ use crate::process::Child;
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// It is killed, and another life begins.
+    /// The machine is killed, and another life of it begins.
     Crash,
-    /// It stands still for longer than a lease lasts.
+    /// The machine stands still for longer than a lease lasts.
     Pause,
-    /// Nothing passes, either way.
+    /// Nothing passes, in either direction.
     Silence,
-    /// What it asks is done, and it does not hear of it.
+    /// The database does what the machine asks, and the machine does not hear of it.
     Deafness,
-    /// Its connections are reset; it may connect anew at once.
+    /// The connections are reset; the machine may connect anew at once.
     Reset,
-    /// Its connections are reset, and new ones refused.
+    /// The connections are reset, and new ones refused.
     Refusal,
 }
 
@@ -38,7 +38,7 @@ impl Fault {
         Self::Refusal,
     ];
 
-    /// The word in the count.
+    /// Returns the word for this fault in the summary.
     pub fn name(self) -> &'static str {
         match self {
             Self::Crash => "crashes",
@@ -51,7 +51,7 @@ impl Fault {
     }
 }
 
-/// A machine, its way to the database, and its diaries.
+/// A machine, its proxy to the database, and its event logs.
 pub struct Victim {
     proxy: Proxy,
     orders: Orders,
@@ -60,8 +60,7 @@ pub struct Victim {
 }
 
 impl Victim {
-    /// Starts a machine; it is at work when this returns. What is missing in the orders is filled
-    /// in.
+    /// Starts a machine, completes its orders, and returns when it is at work.
     pub fn start(proxy: Proxy, orders: Orders, directory: &Path) -> Self {
         let mut orders = orders;
         let child = begin(&mut orders, directory);
@@ -73,8 +72,8 @@ impl Victim {
         }
     }
 
-    /// Has faults happen until the end, the first of a given kind. Answers which did; the machine
-    /// is well when this returns.
+    /// Lets faults happen until the end, beginning with the given kind, and returns which happened.
+    /// The machine is well when this returns.
     pub fn suffer(
         &mut self,
         first: Fault,
@@ -98,7 +97,7 @@ impl Victim {
 
     fn happen(&mut self, fault: Fault, ttl: Duration, dice: &mut Dice) {
         let ttl = u64::try_from(ttl.as_millis()).unwrap();
-        // Some end before a lease does, some after.
+        // Some faults end before a lease does, some after.
         let while_cut_off = dice.millis(ttl / 4..ttl * 7 / 4);
         match fault {
             Fault::Crash => {
@@ -132,14 +131,14 @@ impl Victim {
         }
     }
 
-    /// Has the machine end what it is about.
+    /// Ends the machine once it has finished its current work.
     pub fn finish(mut self) {
         self.child.tell(&Word::Stop);
         assert_eq!(self.child.answer::<Word>(), Word::Done);
         self.child.finish();
     }
 
-    /// All lives of the machine, and where their diaries are.
+    /// Returns all lives of the machine, and the paths of their event logs.
     pub fn diaries(&self) -> Vec<(Who, PathBuf)> {
         let Who { machine, life } = self.orders.who;
         let who = (0..=life).map(|life| Who { machine, life });

@@ -1,8 +1,8 @@
 //! Three machines, one database, and 500 random histories.
 //!
-//! A history is what happens to one resource. Fifty are played at once, a round: each machine works
-//! on all of them while faults happen to the machines. What they wrote down is checked after each
-//! round, see `check`. In the end every resource can be had again.
+//! A history is everything that happens to one resource. A round plays fifty at once: each machine
+//! works on all of them while faults happen to the machines. After each round `check` examines what
+//! the machines wrote down. In the end every resource can be had again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ const HISTORIES: u32 = 500;
 const MACHINES: u32 = 3;
 /// So many histories are played at once.
 const ROUND: u32 = 50;
-/// For so long faults begin.
+/// Faults begin during this time.
 const ROUND_LASTS: Duration = Duration::from_secs(5);
 const TTL: Duration = Duration::from_secs(2);
 /// Longer than any lease, offer or dead waiter can be in the way.
@@ -95,7 +95,7 @@ impl Round<'_> {
             let sufferings: Vec<_> = (0..)
                 .zip(&mut victims)
                 .map(|(machine, victim)| {
-                    // Each kind comes first somewhere, so that none is missing.
+                    // Each kind comes first in some round, so that none is missing.
                     let kinds = u64::try_from(Fault::ALL.len()).unwrap();
                     let first = (u64::from(self.number * MACHINES) + machine) % kinds;
                     let first = Fault::ALL[usize::try_from(first).unwrap()];
@@ -145,14 +145,14 @@ pub fn with_ttl(url: &str, ttl: Duration) -> String {
     format!("{url}?lease_ttl={}ms", ttl.as_millis())
 }
 
-/// Whatever became of the machines, nothing of them stays in the way.
+/// Takes every lock: after all faults, nothing of the machines is left in the way.
 fn take_all(locks: &Database, histories: u32) {
     runtime().block_on(async {
         let keeper = Keeper::open(&with_ttl(&locks.url(), TTL)).await.unwrap();
         let options = Options::default().with_wait(AT_LAST);
         for number in 0..histories {
             let owner = SessionOptions::new(Owner::parse("the-last").unwrap());
-            let session = keeper.session(owner).await.unwrap();
+            let session = keeper.session(owner);
             let name = resource(number);
             let taken = session.acquire(&name, Mode::Write, &options);
             taken.await.unwrap().release().await.unwrap();
@@ -160,7 +160,7 @@ fn take_all(locks: &Database, histories: u32) {
     });
 }
 
-/// How often the store did what.
+/// Counts the entries of the audit for each action.
 fn audit(locks: &Database) -> BTreeMap<String, usize> {
     let text = locks.psql("SELECT action, count(*) FROM tenure.audit GROUP BY action");
     let lines = text.lines().map(|line| line.split_once('|').unwrap());
@@ -169,7 +169,7 @@ fn audit(locks: &Database) -> BTreeMap<String, usize> {
         .collect()
 }
 
-/// What the histories met: one that never meets a fault proves nothing.
+/// Counts of what the histories met: a history without faults proves nothing.
 #[derive(Debug, Default)]
 struct Tally {
     histories: u32,
@@ -212,7 +212,7 @@ impl Tally {
         self.audit.get("recover").copied().unwrap_or(0)
     }
 
-    /// Fails if anything was never met.
+    /// Fails if any kind of event was never met.
     fn assert_complete(&self) {
         let faults = Fault::ALL.map(|fault| self.faults.get(&fault).copied().unwrap_or(0));
         assert!(faults.iter().all(|count| *count > 0), "{self}");

@@ -1,15 +1,15 @@
-//! What a machine does in a history: it takes locks, works under them, and writes down what it
+//! The work of a machine in a history: it takes locks, works under them, and writes down what it
 //! sees.
 //!
-//! One task a resource, each with a session of its own:
+//! Each resource has a task of its own, with a session of its own:
 //!
 //! 1. It asks for the lock, mostly for writing, for a random time; now and then it drops the
 //!    question.
 //! 2. Under the lock it announces its token to the register and works in rounds: it asks its guard,
 //!    thinks, asks its guard again, and writes one more than the value it knows. Now and then it
 //!    works for longer than a lease lasts, so that renewals matter.
-//! 3. While the guard is unknown it stands still. Told that the lock is lost, it does all it must
-//!    not be able to do any more: it goes on to write for a while, renews and releases.
+//! 3. While the guard is unknown it stands still. Told that the lock is lost, it does everything
+//!    that must fail from then on: it goes on to write for a while, renews and releases.
 //! 4. Otherwise it releases, or now and then just drops the guard.
 
 use std::path::PathBuf;
@@ -34,10 +34,10 @@ use crate::register::Registers;
 
 /// A machine that did nothing for longer was stopped or starved.
 const GAP: Duration = Duration::from_millis(60);
-/// How long the store is waited for by who has no right any more.
+/// A holder that has lost its lock waits this long for an answer of the store.
 const LATE_MAX: Duration = Duration::from_secs(2);
 
-/// How a machine is started.
+/// The arguments of a machine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Orders {
     pub who: Who,
@@ -47,27 +47,27 @@ pub struct Orders {
     pub registers: String,
     pub event_log: PathBuf,
     pub seed: u64,
-    /// The resources, from the first to before the last.
+    /// The resources: from the first, up to but without the last.
     pub resources: (u32, u32),
 }
 
-/// What a machine is told and says.
+/// The words between a machine and its test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Word {
-    /// It has opened the store, and begins.
+    /// The machine has opened the store, and begins.
     Ready,
-    /// It is to end what it is about.
+    /// The machine is to end its work.
     Stop,
-    /// It has.
+    /// The machine has ended its work.
     Done,
 }
 
-/// The lock of a history.
+/// Returns the lock of a history.
 pub fn resource(number: u32) -> Resource {
     Resource::parse(&format!("map:history/{number}")).unwrap()
 }
 
-/// What the tasks of a machine have in common.
+/// State that all tasks of a machine share.
 struct Machine {
     keeper: Keeper,
     registers: Registers,
@@ -76,7 +76,7 @@ struct Machine {
     stop: watch::Receiver<bool>,
 }
 
-/// The role.
+/// Plays the role of a machine in this process.
 pub fn play(orders: &Orders) {
     runtime().block_on(async {
         let mut heard = heard::<Word>();
@@ -113,7 +113,7 @@ pub fn play(orders: &Orders) {
     });
 }
 
-/// Notes when nothing could be done here.
+/// Notes each time during which nothing could run in this process.
 async fn pulse(machine: Arc<Machine>) {
     let mut last = now();
     loop {
@@ -129,8 +129,7 @@ async fn pulse(machine: Arc<Machine>) {
 impl Machine {
     async fn work(self: Arc<Self>, number: u32, machine: u32, mut dice: Dice) {
         let owner = Owner::parse(&format!("machine-{machine}")).unwrap();
-        let session = self.keeper.session(SessionOptions::new(owner)).await;
-        let session = session.unwrap();
+        let session = self.keeper.session(SessionOptions::new(owner));
         let mut stop = self.stop.clone();
         while !*stop.borrow() {
             let dropped = dice.once_in(12).then(|| dice.millis(1..300));
@@ -182,13 +181,14 @@ impl Machine {
         }
     }
 
-    /// Not to be granted is usual where machines are cut off; some reasons are not.
+    /// Notes a lock that was not granted. That is usual for a machine that is cut off, but not for
+    /// every reason.
     fn missed(&self, error: &Error) {
         let class = error.class();
         let class_name = class.as_str().to_owned();
         self.event_log.note(&Entry::Missed { class: class_name });
         let usual = matches!(class, Class::Busy | Class::Unreachable | Class::Lost);
-        // What it was granted may be over by the time it hears of it.
+        // A grant may be over by the time the machine hears of it.
         let over = matches!(error, Error::LeaseOver { .. });
         if !usual && !over {
             let what = format!("not granted: {error}");
@@ -272,10 +272,10 @@ impl Machine {
         accepted
     }
 
-    /// Returns when the guard says that it holds; never, if it is lost.
+    /// Returns when the guard says that it holds. If the lock is lost, this never returns.
     async fn vouch(&self, guard: &Guard, hold: u64) {
         loop {
-            // Before it is asked: what it says is true of then, too.
+            // The moment is taken before the question: the answer is true of that moment, too.
             let at = now();
             if guard.state() == GuardState::Held {
                 return self.event_log.note(&Entry::Vouched { hold, at });
@@ -284,7 +284,7 @@ impl Machine {
         }
     }
 
-    /// Does all that a lost lock gives no right to.
+    /// Does everything that a lost lock gives no right to.
     async fn be_late(
         &self,
         guard: Guard,
@@ -304,7 +304,7 @@ impl Machine {
             sleep(dice.millis(10..150)).await;
         }
         let at = now();
-        let store = Arc::clone(self.keeper.store());
+        let store = Arc::clone(tenure::internal::store(&self.keeper));
         let renewal = timeout(LATE_MAX, store.renew(&lease.lease)).await;
         let checked = timeout(LATE_MAX, self.keeper.check(&lease.resource, token)).await;
         let release = async { guard.release().await.map_err(|failed| failed.source) };

@@ -1,20 +1,21 @@
-//! Nobody reaches the database for longer than leases last, and then everybody does.
+//! The database is out of reach for longer than leases last, and then all processes reach it.
 //!
-//! Hundreds of leases have run out by then. Some of their holders are dead, some live and were told
-//! that they lost their locks, some live and renew leases of their own. Others wait for what the
-//! first two had.
+//! Hundreds of leases have run out by then. Some of their holders are dead; some live and were told
+//! that they lost their locks; some live and renew leases of their own. Waiters stand in line for
+//! the locks of the first two.
 //!
-//! # What a storm would be
+//! # The bound on transactions
 //!
-//! Everybody who finds the database again has something to ask, and none of it may be asked more
-//! than a few times. The bound on transactions is counted from what each has to do:
+//! Every process that finds the database again has something to ask; if any of them asked more than
+//! a few times, that would be a storm. The bound on transactions is counted from what each has to
+//! do:
 //!
-//! - A wait that is granted: a look when it is found again, a look when the lease before it runs
-//!   out or when it becomes the first of its process, the step that takes over or hands over, the
-//!   one that takes it up, the release, which tries the short way first. That is 6, and as many
-//!   looks again for timers of a second while it waits for its turn.
-//! - A renewal of a lease of its own: a look and a step, every third of its time.
-//! - A process: its connections, at most 8, three statements each, and its presence.
+//! - A wait that is granted looks when it finds the database again, looks when the lease before it
+//!   runs out or when it becomes the first of its process, takes over or is handed the lock, takes
+//!   it up, and releases, which tries the short way first. That is 6, and as many looks again for
+//!   timers of a second while it waits for its turn.
+//! - A renewal of a lease of its own is a look and a step, every third of its time.
+//! - A process opens at most 8 connections, with three statements each, and keeps its presence.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -27,19 +28,19 @@ use crate::process::{LONG, alone};
 use crate::worker::{Order, Won, Worker, names};
 
 const TTL: Duration = Duration::from_secs(8);
-/// How often everybody is put in line until no lease runs out meanwhile.
+/// The scene is set up this often until no lease runs out meanwhile.
 const SCENES_MAX: usize = 3;
-/// As many has a process that dies.
+/// The locks of the process that dies.
 const DEAD: usize = 80;
-/// As many guards, and as many leases of its own, has each that lives.
+/// The guards of each process that lives, and as many leases of its own.
 const LIVE: usize = 40;
 const LIVE_PROCESSES: usize = 2;
-/// Connections of a process at most; each that is given up may have another two to say so.
+/// The most connections of a process; each one given up may have another two to say so.
 const CONNECTIONS_MAX: usize = 8;
-/// Until everybody has what it can have.
+/// The time in which every process gets what it can get.
 const SETTLED: Duration = Duration::from_secs(20);
 const WAIT: Duration = Duration::from_secs(120);
-/// Longer than anybody is believed to be there without a sign.
+/// Longer than a process is believed to be alive without a sign.
 const PRESENT_FOR: Duration = Duration::from_secs(15);
 
 #[test]
@@ -52,7 +53,7 @@ fn after_an_outage_longer_than_anybody_is_believed_everybody_is_served_without_a
     outage(PRESENT_FOR + TTL);
 }
 
-/// Everybody before the outage: all guards held, all waiters in line.
+/// The state before the outage: all guards are held, all waiters are in line.
 struct Scene {
     look: Psql,
     dying: Worker,
@@ -128,7 +129,7 @@ fn outage(lasts: Duration) {
         panic!("this machine is too busy: leases ran out before the outage, {SCENES_MAX} times");
     };
     let Scene {
-        // Dropped last, after everybody who uses it.
+        // Dropped last, after everything that uses it.
         database: _database,
         mut look,
         mut dying,
@@ -137,7 +138,7 @@ fn outage(lasts: Duration) {
         wanted,
     } = scene;
 
-    // Some find that nothing answers, some that nobody is there.
+    // Some processes get no answer, some are refused.
     dying.child.kill();
     for worker in living.iter().chain(&waiting) {
         worker.proxy.pause();
@@ -185,7 +186,7 @@ fn outage(lasts: Duration) {
     let took = returned.elapsed();
     watch.look(&mut look, &living, &waiting);
     watch.assert_calm(all, took);
-    // Nobody who was told that a lock is lost has it again.
+    // A guard that was told of its loss never holds again.
     for worker in &mut living {
         assert_eq!(worker.look().lost, LIVE);
     }
@@ -202,7 +203,7 @@ fn outage(lasts: Duration) {
     ));
 }
 
-/// Of every lock the first process in line was served first.
+/// Asserts that for every lock the first process in line was served first.
 fn assert_in_order(wanted: &[String], waiting: &[Worker]) {
     let won = |worker: &Worker| -> BTreeMap<String, Won> {
         let won = worker.won.iter().map(|won| (won.name.clone(), won.clone()));
@@ -216,14 +217,14 @@ fn assert_in_order(wanted: &[String], waiting: &[Worker]) {
     }
 }
 
-/// Committed and rolled back.
+/// Counts the transactions, committed and rolled back.
 fn transactions(look: &mut Psql) -> u64 {
     let sql = "SELECT xact_commit + xact_rollback FROM pg_stat_database \
                WHERE datname = current_database()";
     look.run(sql).parse().unwrap()
 }
 
-/// What is seen of the database while all come back.
+/// Measurements of the database while all processes come back.
 struct Watch {
     seen: Vec<(Instant, u64)>,
     connections: usize,
@@ -246,7 +247,7 @@ impl Watch {
 
     fn total(&self) -> u64 {
         let (first, last) = (self.seen[0].1, self.seen[self.seen.len() - 1].1);
-        // Each look here is one, too.
+        // Each look of this watch is a transaction, too.
         (last - first).saturating_sub(self.seen.len() as u64)
     }
 

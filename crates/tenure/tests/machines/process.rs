@@ -18,10 +18,10 @@ const ROLE: &str = "TENURE_TEST_ROLE";
 const ARGUMENTS: &str = "TENURE_TEST_ARGUMENTS";
 const MARK: &str = "@ ";
 
-/// How long an answer is waited for that must come.
+/// The longest wait for an answer that must come.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// The role this process was started in, with its arguments.
+/// Returns the role this process was started in, with its arguments.
 pub fn role() -> Option<(String, String)> {
     let role = std::env::var(ROLE).ok()?;
     Some((role, std::env::var(ARGUMENTS).unwrap()))
@@ -32,11 +32,11 @@ pub fn say(word: &impl Serialize) {
     // On a line of its own: the harness leaves one open.
     let line = format!("\n{MARK}{}\n", serde_json::to_string(word).unwrap());
     let mut out = std::io::stdout().lock();
-    // If nobody reads any more, the input ends as well.
+    // If the parent reads no more, the input ends as well.
     drop(out.write_all(line.as_bytes()).and_then(|()| out.flush()));
 }
 
-/// What the process that started this one says, until it has no more to say.
+/// Returns a stream of all that the parent process says, until it has no more to say.
 pub fn heard<T: DeserializeOwned + Send + 'static>() -> UnboundedReceiver<T> {
     let (sender, heard) = tokio::sync::mpsc::unbounded_channel();
     std::thread::spawn(move || {
@@ -50,7 +50,7 @@ pub fn heard<T: DeserializeOwned + Send + 'static>() -> UnboundedReceiver<T> {
     heard
 }
 
-/// A runtime as a program has one.
+/// Makes a runtime as a program has one.
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -59,8 +59,8 @@ pub fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// Only one of the tests here at a time: each needs the whole machine, as leases of seconds run out
-/// where their holders have no time to renew them.
+/// Lets only one of these tests run at a time: each needs the whole machine, as leases of seconds
+/// run out if their holders have no time to renew them.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -109,21 +109,21 @@ impl Child {
         self.process.id()
     }
 
-    /// Says something to it.
+    /// Says something to the process.
     pub fn tell(&mut self, word: &impl Serialize) {
         let line = format!("{}\n", serde_json::to_string(word).unwrap());
         let input = self.input.as_mut().expect("its input is open");
         input.write_all(line.as_bytes()).unwrap();
     }
 
-    /// The next it says.
+    /// Returns the next thing the process says.
     pub fn answer<T: DeserializeOwned>(&mut self) -> T {
         let id = self.id();
         let heard = self.answer_by(Instant::now() + LONG);
         heard.unwrap_or_else(|| panic!("process {id} does not answer"))
     }
 
-    /// The next it says, if that comes in time. Panics if it has ended.
+    /// Returns the next thing the process says, if that comes in time. Panics if it has ended.
     pub fn answer_by<T: DeserializeOwned>(&mut self, end: Instant) -> Option<T> {
         let left = end.saturating_duration_since(Instant::now());
         match self.lines.recv_timeout(left) {
@@ -133,7 +133,7 @@ impl Child {
         }
     }
 
-    /// Says that there is no more to come, and waits until it has ended well.
+    /// Says that there is no more to come, and waits until the process has ended well.
     pub fn finish(mut self) {
         self.input = None;
         let id = self.id();
@@ -146,13 +146,13 @@ impl Child {
         assert!(status.success(), "process {id} ended with {status}");
     }
 
-    /// Kills it as if by the power switch; when this returns it is gone.
+    /// Kills the process as if by the power switch; it is gone when this returns.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
-    /// Stops it; when this returns it stands still.
+    /// Stops the process; it stands still when this returns.
     pub fn stop(&self) {
         let pid = Pid::from_child(&self.process);
         kill_process(pid, Signal::STOP).unwrap();
@@ -160,7 +160,7 @@ impl Child {
         assert!(status.stopped(), "{status:?}");
     }
 
-    /// Lets it go on.
+    /// Lets the process go on.
     pub fn go_on(&self) {
         kill_process(Pid::from_child(&self.process), Signal::CONT).unwrap();
     }
@@ -168,7 +168,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It may have ended; then there is nothing to kill.
+        // The process may have ended; then there is nothing to kill.
         drop(self.process.kill());
         drop(self.process.wait());
     }

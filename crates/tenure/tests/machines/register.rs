@@ -1,11 +1,11 @@
-//! What the locks protect: registers that refuse old tokens.
+//! Registers that the locks protect, and that refuse old tokens.
 //!
-//! They are tables in another database, which machines reach without a proxy: who has lost the way
-//! to the locks can still write. Each write is one statement that takes the value or refuses it,
-//! and records which, so that the record survives the writer.
+//! They are tables in another database, which machines reach without a proxy: a machine that has
+//! lost its way to the locks can still write. Each write is one statement that takes the value or
+//! refuses it, and records which, so that the record survives the writer.
 //!
-//! A holder first announces its token, and reads. From then on lower tokens are refused, so what
-//! it has read stays true until it writes; without that, a late writer could come in between.
+//! A holder first announces its token, and reads. From then on lower tokens are refused, so what it
+//! has read stays true until it writes. Without that, a late writer could come in between.
 
 use tenure_testkit::postgres::Database;
 use tokio_postgres::{Client, NoTls, Statement};
@@ -27,7 +27,7 @@ const ANNOUNCE: &str = "
 
 const READ: &str = "SELECT value FROM registers WHERE id = $1";
 
-/// In READ COMMITTED the condition is looked at again after a wait for the row.
+/// READ COMMITTED checks the condition once more after a wait for the row.
 const WRITE: &str = "
     WITH taken AS (
         UPDATE registers SET value = $6::bigint + 1, token = $2::bigint
@@ -38,7 +38,7 @@ const WRITE: &str = "
            EXISTS (SELECT FROM taken)
     RETURNING accepted";
 
-/// A machine's way to the registers.
+/// A machine's connection to the registers.
 pub struct Registers {
     client: Client,
     who: Who,
@@ -52,14 +52,14 @@ pub struct Registers {
 pub struct Written {
     pub resource: u32,
     pub token: u64,
-    /// What its writer took for the value before it; it wrote one more.
+    /// The value that its writer believed to be there; it wrote one more.
     pub believed: i64,
     pub accepted: bool,
     pub asked: Moment,
 }
 
 impl Registers {
-    /// Makes the tables, with so many registers.
+    /// Makes the tables, with this many registers.
     pub fn make(database: &Database, count: u32) {
         database.psql(TABLES);
         database.psql(&format!(
@@ -85,7 +85,7 @@ impl Registers {
         }
     }
 
-    /// Has lower tokens refused from now on, and answers the value.
+    /// Makes the register refuse lower tokens from now on, and returns its value.
     pub async fn announce(&self, resource: u32, token: u64) -> i64 {
         let (id, token) = (
             i32::try_from(resource).unwrap(),
@@ -101,7 +101,7 @@ impl Registers {
         row.unwrap().get(0)
     }
 
-    /// Writes one more than what the value is believed to be; false if the token is refused.
+    /// Writes one more than the value is believed to be. Returns false if the token is refused.
     pub async fn write(
         &self,
         resource: u32,
@@ -127,7 +127,7 @@ impl Registers {
     }
 }
 
-/// All writes there were to some registers, refused ones too.
+/// Returns all writes to some registers, refused ones too.
 pub fn all_written(database: &Database, resources: &std::ops::Range<u32>) -> Vec<Written> {
     let text = database.psql(&format!(
         "SELECT id, token, believed, accepted::int, asked FROM written \
@@ -148,7 +148,7 @@ pub fn all_written(database: &Database, resources: &std::ops::Range<u32>) -> Vec
     written.collect()
 }
 
-/// The value of each register.
+/// Returns the value of each register.
 pub fn values(database: &Database, resources: &std::ops::Range<u32>) -> Vec<i64> {
     let text = database.psql(&format!(
         "SELECT value FROM registers WHERE id >= {} AND id < {} ORDER BY id",

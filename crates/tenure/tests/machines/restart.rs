@@ -14,7 +14,7 @@ const EACH: usize = 10;
 /// A wait that ends after the restart, with nothing granted.
 const SHORT: Duration = Duration::from_secs(8);
 const LONG: Duration = Duration::from_secs(120);
-/// How long it takes until everybody has found the server again.
+/// The time within which every process finds the server again.
 const FOUND: Duration = Duration::from_secs(15);
 
 #[test]
@@ -58,7 +58,7 @@ fn restart(how: Stop) {
 
     cluster.restart(how);
     let (back, began) = (now(), Instant::now());
-    // Every lease is renewed by the server that is there now.
+    // Every lease is renewed by the server that runs now.
     let renewed = "SELECT count(*) FROM tenure.dal_locks \
                    WHERE heartbeat_ts > pg_postmaster_start_time() AND state = 'held'";
     until(TTL, "all leases are renewed", || {
@@ -79,7 +79,7 @@ fn restart(how: Stop) {
         "{states:?}"
     );
 
-    // Those whose time is short give up when it is over, and not before.
+    // Waits with a short limit give up when it is over, and not before.
     waiter.ended(EACH, SHORT + FOUND);
     assert!(waiter.won.is_empty(), "{:?}", waiter.won);
     for (name, class, waited) in &waiter.failed {

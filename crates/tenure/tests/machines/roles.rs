@@ -1,13 +1,13 @@
-//! What a child process does.
+//! The roles of a child process.
 
 use crate::process::{Child, heard, role, runtime, say};
 use crate::{machine, worker};
 
-/// The test a child runs.
+/// The test that a child process runs.
 pub const ENTRY: &str = "roles::a_child_process_plays_its_role";
 
-/// In a child this is the way into its role. In the test run it has no role, starts such
-/// a child, and hears its answer.
+/// In a child this test is the way into its role. In the test run it has no role: it starts such a
+/// child, and hears its answer.
 #[test]
 fn a_child_process_plays_its_role() {
     let Some((role, arguments)) = role() else {

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tenure::leases::LeaseTerms;
 use tenure::{
-    Error, Guard, GuardState, Keeper, Lease, LeaseTerms, LockSet, Mode, Options, Owner, Ranking,
-    Resource, Session, SessionOptions,
+    Error, Guard, GuardState, Keeper, Lease, LockSet, Mode, Options, Owner, Ranking, Resource,
+    Session, SessionOptions,
 };
 use tenure_testkit::postgres::{Database, Proxy};
 use tokio::task::JoinSet;
@@ -17,30 +18,31 @@ use crate::histories::with_ttl;
 use crate::moment::{Moment, now};
 use crate::process::{Child, LONG, heard, runtime, say};
 
-/// So many are taken at once, as a process has so many connections.
+/// Locks are taken this many at once, as a process has this many connections.
 const AT_ONCE: usize = 8;
 
-/// What a worker is told.
+/// An order to a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Order {
-    /// Take these, and keep the guards. Answered with `Taken`.
+    /// Take these locks, and keep the guards. Answered with `Taken`.
     Guards { names: Vec<String> },
-    /// Take these as leases of their own, and renew each three times in its time. Answered with
+    /// Take these as leases of their own; renew each three times in its time. Answered with
     /// `Taken`.
     Leases { names: Vec<String>, ttl: Duration },
-    /// Wait for these; each is answered with `Granted`, held for a while and released, or `Failed`.
+    /// Wait for these locks. Each is answered with `Granted`, held for a while and released, or
+    /// with `Failed`.
     Wait {
         names: Vec<String>,
         wait: Duration,
         hold: Duration,
     },
-    /// Answered with `States`.
+    /// Report on guards and leases. Answered with `States`.
     Look,
     /// Release all guards. Answered with `Released`.
     Release,
 }
 
-/// What it answers.
+/// A report of a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Report {
     Ready,
@@ -58,7 +60,7 @@ pub enum Report {
     },
 }
 
-/// A waiter's grant.
+/// A lock that was granted to a waiter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Won {
     pub name: String,
@@ -67,18 +69,17 @@ pub struct Won {
     pub at: Moment,
 }
 
-/// How guards and leases stand.
+/// Counts of the guards by their state, and the renewals of leases.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct States {
     pub held: usize,
     pub unknown: usize,
     pub lost: usize,
-    /// When a lease of its own was last renewed, by the moment it was asked for; None if it is
-    /// over.
+    /// The moment at which each lease's last renewal was asked for, or `None` if the lease is over.
     pub renewed: BTreeMap<String, Option<Moment>>,
 }
 
-/// A worker as its test sees it, with its own way to the database.
+/// A worker as its test sees it, with its own proxy to the database.
 pub struct Worker {
     pub proxy: Proxy,
     pub child: Child,
@@ -100,14 +101,14 @@ impl Worker {
         worker
     }
 
-    /// How many connections it has open, as the kernel says: those it has closed may still pass
-    /// through the proxy.
+    /// Counts its open connections, as the kernel sees them: connections that it has closed may
+    /// still pass through the proxy.
     pub fn connections(&self) -> usize {
         let port = format!(":{:04X}", self.proxy.port());
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
         let open = table.lines().filter(|line| {
             let columns: Vec<&str> = line.split_whitespace().collect();
-            // The other end is the proxy, and the connection is established.
+            // Such a line is an established connection to the proxy.
             columns[2].ends_with(&port) && columns[3] == "01"
         });
         open.count()
@@ -117,7 +118,7 @@ impl Worker {
         self.child.tell(order);
     }
 
-    /// Gives an order to take something, and waits until it has all of it.
+    /// Orders the worker to take something, and waits until it has all of it.
     pub fn take(&mut self, order: &Order) {
         self.tell(order);
         self.report(|report| matches!(report, Report::Taken).then_some(()));
@@ -131,7 +132,7 @@ impl Worker {
         })
     }
 
-    /// Has it release all guards; what went wrong with that.
+    /// Makes the worker release all guards, and returns what went wrong.
     pub fn release(&mut self) -> Vec<String> {
         self.tell(&Order::Release);
         self.report(|report| match report {
@@ -140,14 +141,14 @@ impl Worker {
         })
     }
 
-    /// Hears what there is to hear of its waiters, until a moment.
+    /// Keeps the reports of its waiters, until a moment.
     pub fn hear_until(&mut self, end: Instant) {
         while let Some(report) = self.child.answer_by(end) {
             self.keep(report);
         }
     }
 
-    /// Waits until so many waits have ended, one way or the other.
+    /// Waits until so many waits have ended, granted or not.
     pub fn ended(&mut self, count: usize, limit: Duration) {
         let end = Instant::now() + limit;
         while self.won.len() + self.failed.len() < count {
@@ -187,21 +188,21 @@ impl Worker {
     }
 }
 
-/// Names with a number.
+/// Returns names that differ by a number.
 pub fn names(prefix: &str, count: usize) -> Vec<String> {
     (0..count)
         .map(|number| format!("{prefix}-{number}"))
         .collect()
 }
 
-/// What the tasks of a worker have in common.
+/// State that all tasks of a worker share.
 struct Hands {
     keeper: Keeper,
     guards: Mutex<Vec<Guard>>,
     renewed: Mutex<BTreeMap<String, Option<Moment>>>,
 }
 
-/// The role.
+/// Plays the role of a worker in this process.
 pub fn play(url: &str) {
     runtime().block_on(async {
         let mut heard = heard::<Order>();
@@ -263,8 +264,7 @@ impl Hands {
 
     async fn session(&self) -> Session {
         let owner = Owner::parse(&format!("worker-{}", std::process::id())).unwrap();
-        let session = self.keeper.session(SessionOptions::new(owner)).await;
-        session.unwrap()
+        self.keeper.session(SessionOptions::new(owner))
     }
 
     async fn acquire(&self, name: &str, wait: Duration) -> Result<Guard, Error> {
@@ -288,7 +288,7 @@ impl Hands {
         tokio::spawn(self.keep_up(name, lease, ttl));
     }
 
-    /// Renews a lease until it is over. Who cannot ask asks again later.
+    /// Renews a lease until it is over. If the store cannot be asked, it is asked again later.
     async fn keep_up(self: Arc<Self>, name: String, lease: Lease, ttl: Duration) {
         loop {
             sleep(ttl / 3).await;
@@ -322,7 +322,7 @@ impl Hands {
                     at: now(),
                 }));
                 sleep(hold).await;
-                // If it fails it is dropped, and released when that can be.
+                // If the release fails the guard is dropped, and released as soon as that can be.
                 drop(guard.release().await);
             }
             Err(error) => say(&Report::Failed {

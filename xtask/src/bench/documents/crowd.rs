@@ -1,8 +1,8 @@
-//! Sixteen processes at one document, all of them without a pause: they read while one writes, or
-//! all write.
+//! Sixteen processes work on one document without a pause: they read while one writes, or all
+//! write.
 //!
-//! What is timed is the whole call, of which getting the lock is the part that waits.
-//! A writer changes the document durably again and again, so the lock is held nearly always.
+//! The whole call is timed; its part that waits is the wait for the lock. A writer changes the
+//! document durably again and again, so the lock is held nearly always.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -21,10 +21,10 @@ const SECONDS: u64 = 10;
 const READS_MIN: usize = 5_000;
 /// The longest time to a lock, at the 99th percentile, that the specification of documents allows.
 const P99_MS_MAX: f64 = 500.0;
-/// Fewer changes than this would not be a writer at work.
+/// The number of changes below which the writer was not at work.
 const CHANGES_MIN: usize = 100;
 
-/// Sixteen read while one writes.
+/// Measures sixteen readers while one process writes.
 pub fn measure_readers() -> Result<Measured> {
     let mut roles = vec!["reader"; MEMBERS as usize];
     roles.push("writer");
@@ -46,7 +46,7 @@ pub fn measure_readers() -> Result<Measured> {
     })
 }
 
-/// Sixteen write.
+/// Measures sixteen writers.
 pub fn measure_writers() -> Result<Measured> {
     let times = times_of(&["writer"; MEMBERS as usize])?;
     let fewest = times.iter().map(Vec::len).min().unwrap_or(0);
@@ -65,7 +65,7 @@ pub fn measure_writers() -> Result<Measured> {
     })
 }
 
-/// How long each piece of work of each process took.
+/// Returns the times of all pieces of work, for each process.
 fn times_of(roles: &[&str]) -> Result<Vec<Vec<f64>>> {
     let directory = DocumentDirectory::new()?;
     let path = directory.document("crowd")?;
@@ -74,7 +74,7 @@ fn times_of(roles: &[&str]) -> Result<Vec<Vec<f64>>> {
     for role in roles {
         members.push(Member::start(&path, role)?);
     }
-    // All at once, when all are there.
+    // All members start at once, when all are there.
     members.iter_mut().try_for_each(Member::go)?;
     let mut all = Vec::new();
     for member in members {
@@ -85,8 +85,8 @@ fn times_of(roles: &[&str]) -> Result<Vec<Vec<f64>>> {
     Ok(all)
 }
 
-/// One of the crowd: says that it is there, waits for the start, works, and says how long each
-/// piece of work took, in microseconds.
+/// Runs one member of the crowd: it says that it is there, waits for the start, works, and says how
+/// long each piece of work took, in microseconds.
 pub fn child(documents: &Documents, path: &Path, role: &str) -> Result<()> {
     println!("ready");
     if std::io::stdin().lines().next().is_none() {
@@ -138,7 +138,7 @@ impl Member {
         Ok(writeln!(self.orders, "go")?)
     }
 
-    /// How long each piece of work took, once all is done.
+    /// Waits until all is done, and returns how long each piece of work took.
     fn times(mut self) -> Result<Vec<f64>> {
         let mut text = String::new();
         self.answers.read_to_string(&mut text)?;
@@ -155,7 +155,7 @@ impl Drop for Member {
     }
 }
 
-/// Microseconds, in order.
+/// Times in microseconds, sorted.
 struct Times(Vec<f64>);
 
 impl Times {
@@ -164,7 +164,7 @@ impl Times {
         Self(times)
     }
 
-    /// The time that this part of all did not exceed.
+    /// Returns the time that this part of all did not exceed.
     fn quantile(&self, part: f64) -> f64 {
         let at = (self.0.len() as f64 * part).ceil() as usize;
         let time = self.0.get(at.saturating_sub(1));

@@ -14,7 +14,7 @@ pub const BYTES: usize = 1024;
 /// File systems in memory: to sync there is free.
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// A directory on the disk this program was built on. Dropped, it is removed.
+/// A directory on the disk this program was built on. Dropping this removes it.
 pub struct DocumentDirectory {
     directory: TempDir,
 }
@@ -35,7 +35,7 @@ impl DocumentDirectory {
         })
     }
 
-    /// A document in a directory of its own, so that no other's names are synced with it.
+    /// Makes a document in a directory of its own, so that only its own names are synced with it.
     pub fn document(&self, of: &str) -> Result<PathBuf> {
         let directory = self.directory.path().join(of);
         fs::create_dir(&directory)?;
@@ -45,8 +45,8 @@ impl DocumentDirectory {
     }
 }
 
-/// A kibibyte of JSON as Node lays it out: a counter of seven digits, which keeps its length while
-/// it counts, and work units as a tool would keep them.
+/// Returns a kibibyte of JSON as Node lays it out: a counter of seven digits, which keeps its
+/// length while it counts, and work units as a tool would keep them.
 pub fn text() -> Result<String> {
     let with = |rest: &str| {
         let unit = |number: u32| {
@@ -68,7 +68,7 @@ pub fn text() -> Result<String> {
     Ok(text)
 }
 
-/// The directory of a document.
+/// Returns the directory of a document.
 pub fn directory_of(document: &Path) -> Result<&Path> {
     document.parent().context("a document has a directory")
 }

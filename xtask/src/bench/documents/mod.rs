@@ -1,9 +1,9 @@
-//! Documents: what the lock, the checks and the durable write cost.
+//! Documents: the cost of the lock, of the checks and of the durable write.
 //!
 //! | file | what is compared |
 //! |---|---|
-//! | `transaction` | a durable transaction against the bare write, and what each calls |
-//! | `node` | the same against Node with proper-lockfile and write-file-atomic |
+//! | `transaction` | a durable transaction against the bare write, and the system calls of each |
+//! | `node` | a durable transaction against Node with proper-lockfile and write-file-atomic |
 //! | `read` | a shared read against reading and parsing without a lock |
 //! | `crowd` | sixteen processes that read while one writes, or that all write |
 //! | `whole_command` | `tenure doc read` and `tenure doc write`, from start to end |
@@ -41,7 +41,7 @@ pub fn measure() -> Result<Vec<Measured>> {
     Ok(measured)
 }
 
-/// A child of this program: one side many times, for `strace`, or one of a crowd.
+/// Runs a child of this program: one side many times, for `strace`, or one member of a crowd.
 pub fn child(path: &Path, rest: &[&str]) -> Result<()> {
     let documents = documents();
     match rest {
@@ -62,7 +62,7 @@ fn times_over(times: &str, mut work: impl FnMut() -> Result<()>) -> Result<()> {
     (0..times.parse()?).try_for_each(|_: u32| work())
 }
 
-/// Microseconds for one of many times.
+/// Returns the microseconds for one of many times.
 fn time_each(times: u32, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     let started = Instant::now();
     for _ in 0..times {

@@ -1,6 +1,6 @@
-//! The same transaction in Node, with proper-lockfile and write-file-atomic.
+//! A durable transaction against one in Node, with proper-lockfile and write-file-atomic.
 //!
-//! One Node process for all rounds: it times its own loop, so neither its start nor the way to it
+//! One Node process does all rounds and times its own loop. So neither its start nor the way to it
 //! counts, and its code is compiled by the time the first round counts.
 
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -20,12 +20,12 @@ const ROUNDS: u32 = 60;
 /// The packages that the Node side needs.
 const PACKAGES: [&str; 2] = ["proper-lockfile", "write-file-atomic"];
 
-/// Installs the packages of Node if they are missing. Called before anything is measured: a missing
+/// Installs the packages of Node if they are missing. This is called before all measures: a missing
 /// program is told at the start, not after minutes.
 ///
 /// # Errors
 ///
-/// Says what is missing, for a line that is left out.
+/// Tells what is missing, for a line that is left out.
 pub fn prepare() -> Result<()> {
     let mut node = Command::new("node");
     let runs = node.arg("--version").stdout(Stdio::null()).status();
@@ -73,7 +73,7 @@ pub fn measure() -> Result<Measured> {
         || time_each(TIMES, || transaction::ours(&documents, &mine)),
         || node.round(TIMES),
     )?;
-    // The first round warms up; neither side may have lost one.
+    // The first round warms up. Neither side may have lost a transaction.
     let raised = u64::from(TIMES * (ROUNDS + 1));
     for path in [&mine, &theirs] {
         let value: Value = documents.read(path)?.parse()?;
@@ -108,7 +108,7 @@ impl Node {
         })
     }
 
-    /// Microseconds for one of so many transactions.
+    /// Returns the microseconds for one of so many transactions.
     fn round(&mut self, times: u32) -> Result<f64> {
         writeln!(self.orders, "{times}")?;
         let answer = self.answers.next().context("the Node process ended")??;

@@ -46,7 +46,7 @@ pub fn ours(documents: &Documents, path: &Path) -> Result<()> {
     })
 }
 
-/// Nothing but the write, for `strace`.
+/// Does only the write, for `strace`.
 pub fn bare(path: &Path) -> Result<()> {
     write_durably(path, &document_directory::text()?)
 }

@@ -14,8 +14,8 @@ use crate::bench::{Measured, median, micros};
 
 const TIMES: u32 = 200;
 
-/// What the specification of documents expects of a read and of a write in Node, at most, in
-/// milliseconds.
+/// The longest times that the specification of documents expects of a read and of a write in Node,
+/// in milliseconds.
 const READ_MS_MAX: f64 = 5.0;
 const WRITE_MS_MAX: f64 = 20.0;
 
@@ -45,11 +45,11 @@ fn measured(what: &str, limit: f64, run: impl Fn() -> Result<f64>) -> Result<Mea
     })
 }
 
-/// Microseconds for one command.
+/// Returns the microseconds for one command.
 fn run(tenure: &Path, action: &str, document: &Path, input: Stdio) -> Result<f64> {
     let mut command = Command::new(tenure);
-    // With what cargo sets for the programs it starts, every library is looked for in folders of
-    // the build first.
+    // Cargo sets this variable for the programs it starts: with it, every library is looked for in
+    // folders of the build first.
     command.env_remove("LD_LIBRARY_PATH");
     command.args(["doc", action]).arg(document);
     command.stdin(input).stdout(Stdio::null());

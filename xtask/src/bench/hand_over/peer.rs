@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The other process: told to go, it waits for the lock and says when it got it.
+/// The other process: at each order it waits for the lock and says when it got it.
 pub struct Peer {
     child: Child,
     orders: ChildStdin,
@@ -32,7 +32,7 @@ impl Peer {
         })
     }
 
-    /// Takes the next answer, which must be this.
+    /// Takes the next answer, which must be `word`.
     pub fn expect(&mut self, word: &str) -> Result<()> {
         let answer = self.answers.next().context("the peer went away")??;
         if answer != word {
@@ -41,12 +41,12 @@ impl Peer {
         Ok(())
     }
 
-    /// Makes the peer wait, releases, and tells the time in between, in microseconds.
+    /// Makes the peer wait, releases, and returns the time in between, in microseconds.
     pub fn round(&mut self, work: Duration, release: impl FnOnce() -> Result<()>) -> Result<f64> {
         self.round_once(work, || Ok(true), release)
     }
 
-    /// The same, with a release only when the peer is seen to wait.
+    /// Does a round that releases once the peer sleeps and `waits` agrees.
     pub fn round_once(
         &mut self,
         work: Duration,
@@ -71,24 +71,26 @@ impl Peer {
         Ok(granted.saturating_sub(released) as f64 / 1000.0)
     }
 
-    /// Ends it with SIGKILL.
+    /// Ends the peer with SIGKILL.
     pub fn kill(&mut self) -> Result<()> {
         Ok(self.child.kill()?)
     }
 
-    /// Keeps it on one core, where there are several. On a machine with one it stays where it is.
+    /// Keeps the peer on one core, where there are several. On a machine with one it stays where it
+    /// is.
     pub fn stay_on_core(&self, core: usize) {
         let mut cores = CpuSet::new();
         cores.set(core);
         let _ = sched_setaffinity(Some(Pid::from_child(&self.child)), &cores);
     }
 
-    /// The peer said that it is about to wait; it does once it sleeps.
+    /// Waits until the peer, which said that it is about to wait, sleeps.
     fn wait_until_asleep(&self) -> Result<()> {
         let path = format!("/proc/{}/stat", self.child.id());
         let deadline = Instant::now() + Duration::from_secs(10);
         let mut asleep = 0;
-        // Three times in a row: it may sleep for a moment in the pipe before.
+        // The peer must sleep at three looks in a row: it may sleep for a moment in the pipe
+        // before.
         while asleep < 3 {
             let stat = std::fs::read_to_string(&path)?;
             let state = stat
@@ -111,13 +113,13 @@ impl Drop for Peer {
     }
 }
 
-/// Keeps this process on one core until dropped; what is measured after it is not.
+/// Keeps this process on one core until dropped; later measures are free again.
 pub struct OnCore {
     before: CpuSet,
 }
 
 impl OnCore {
-    /// Stays on a core, if it is one of those allowed.
+    /// Stays on a core, if this process is allowed to run there.
     pub fn stay(core: usize) -> Result<Self> {
         let before = sched_getaffinity(None)?;
         if before.is_set(core) {
@@ -135,20 +137,20 @@ impl Drop for OnCore {
     }
 }
 
-/// The clock both processes share, in nanoseconds.
+/// Returns the time on the clock that both processes share, in nanoseconds.
 pub fn now() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The child that holds: says so, and waits to be killed.
+/// Runs the child that holds: it says so, and waits to be killed.
 pub fn hold_until_killed() {
     println!("held");
     // The end of the input is the end of the parent.
     std::io::stdin().lines().for_each(drop);
 }
 
-/// The child that waits: with every order it says that it is about to, and then when it was
+/// Runs the child that waits: at every order it says that it is about to wait, and then when it was
 /// granted.
 pub fn wait_for_each_order(mut wait: impl FnMut() -> Result<u64>) -> Result<()> {
     for _ in std::io::stdin().lines() {

@@ -15,7 +15,7 @@ pub struct Bare {
     runtime: Runtime,
 }
 
-/// What one row has in common with a lease: a key, and that it is on disk.
+/// The table whose row has in common with a lease that it has a key and is on disk.
 pub const TABLE: &str =
     "CREATE TABLE IF NOT EXISTS public.bare (id text PRIMARY KEY, owner text NOT NULL)";
 pub const INSERT: &str = "INSERT INTO public.bare VALUES ('item:' || $1::bigint, 'bench@desk')";
@@ -41,7 +41,7 @@ impl Bare {
         })
     }
 
-    /// Both, one after the other, for each number.
+    /// Runs both statements, one after the other, for each number.
     pub fn each(&self, numbers: std::ops::Range<i64>) -> Result<()> {
         self.runtime.block_on(async {
             for number in numbers {
@@ -67,7 +67,7 @@ impl Bare {
         })
     }
 
-    /// The number that a statement counts.
+    /// Returns the number that a statement counts.
     pub fn count(&self, statement: &str) -> Result<i64> {
         let asked = self.client.query_one(statement, &[]);
         Ok(self.runtime.block_on(asked)?.get(0))

@@ -9,11 +9,11 @@ use anyhow::{Result, anyhow};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
-/// So many clients.
+/// The number of clients.
 pub const CLIENTS: usize = 16;
-/// In so many threads, each with a runtime of its own.
+/// The number of threads, each with a runtime of its own.
 pub const THREADS: usize = 2;
-/// How long they work.
+/// The time for which they work.
 pub const SECONDS: u32 = 2;
 
 pub struct Crowd<C> {
@@ -21,7 +21,7 @@ pub struct Crowd<C> {
 }
 
 impl<C: Send + Sync + 'static> Crowd<C> {
-    /// Opens what the clients of one thread have, given their numbers.
+    /// Opens the connections of all clients, for each thread with the numbers of its clients.
     pub fn open(open: impl AsyncFn(std::ops::Range<usize>) -> Result<Vec<C>>) -> Result<Self> {
         const EACH: usize = CLIENTS / THREADS;
         let thread = |thread: usize| {
@@ -33,8 +33,8 @@ impl<C: Send + Sync + 'static> Crowd<C> {
         Ok(Self { threads })
     }
 
-    /// Microseconds for each of what they do, all clients together. It is given how often a client
-    /// did it before.
+    /// Returns the microseconds for each piece of work, all clients together. `work` is given how
+    /// often the client did it before.
     pub fn run<W>(&self, work: impl Fn(Arc<C>, u32) -> W + Clone + Send + 'static) -> Result<f64>
     where
         W: Future<Output = Result<()>> + Send,
@@ -56,7 +56,7 @@ impl<C: Send + Sync + 'static> Crowd<C> {
     }
 }
 
-/// How often all clients of a thread did their work.
+/// Returns how often all clients of a thread did their work.
 async fn work_until<C, W>(
     until: Instant,
     clients: &[Arc<C>],

@@ -1,6 +1,6 @@
 //! A hand-over of a lease between processes, against a bare one that is on disk as well: an update
-//! and a notification in one commit, after which the other process wakes and reads the row. That of
-//! a blocking `pg_advisory_lock`, which is never on disk, is told besides.
+//! and a notification in one commit, after which the other process wakes and reads the row. A
+//! hand-over of a blocking `pg_advisory_lock`, which is never on disk, is told besides.
 
 use std::path::Path;
 use std::time::Duration;
@@ -95,7 +95,7 @@ fn against_advisory(server: &Server, name: &str) -> Result<Measured> {
     )
 }
 
-/// The other process.
+/// Runs the other process.
 pub fn child(url: &Path, role: &[&str]) -> Result<()> {
     let url = url.to_str().context("the address is text")?;
     match role {

@@ -59,14 +59,14 @@ pub fn measure(server: &Server) -> Result<Vec<Measured>> {
     Ok(vec![alone, crowd])
 }
 
-/// Sixteen programs, each with a store of its own.
+/// Opens sixteen programs, each with a store of its own.
 fn crowd(url: &str) -> Result<Crowd<(usize, Session)>> {
     Crowd::open(async |clients| {
         let mut opened = Vec::new();
         for client in clients {
             let keeper = Keeper::open_with(url, Settings::default()).await?;
             let owner = Owner::parse("bench@desk").map_err(|error| anyhow!("{error}"))?;
-            let session = keeper.session(SessionOptions::new(owner)).await?;
+            let session = keeper.session(SessionOptions::new(owner));
             opened.push((client, session));
         }
         Ok(opened)

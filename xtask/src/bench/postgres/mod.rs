@@ -1,14 +1,14 @@
-//! PostgreSQL: what locks and leases cost beside the bare statements.
+//! PostgreSQL: the cost of locks and leases beside the bare statements.
 //!
 //! | file | what is compared |
 //! |---|---|
 //! | `advisory` | advisory lock + unlock against the two bare calls, one client and sixteen |
 //! | `lease` | lease acquire + release against a bare insert + delete, one client and sixteen |
-//! | `hand_over` | a hand-over of a lease between processes against a bare durable one, and against `pg_advisory_lock` |
+//! | `hand_over` | a hand-over of a lease against a bare durable one and `pg_advisory_lock` |
 //! | `size` | a million leases against none |
-//! | `server`, `bare`, `crowd` | a server of our own that syncs to the disk; the other sides; sixteen clients |
+//! | `server`, `bare`, `crowd` | a server that syncs; the other sides; sixteen clients |
 //!
-//! Where a rate must be at least a part of the other side's, the ratio is theirs divided by ours.
+//! A rate that must be at least a part of the other side's is told as theirs divided by ours.
 
 mod advisory;
 pub mod bare;

@@ -30,7 +30,7 @@ impl Server {
     }
 }
 
-/// How often sixteen clients of pgbench run a script in a second.
+/// Returns how often sixteen clients of pgbench run a script in a second.
 pub fn pgbench(database: &Database, script: &str) -> Result<f64> {
     let mut file = tempfile::NamedTempFile::new()?;
     file.write_all(script.as_bytes())?;
@@ -54,7 +54,7 @@ pub fn pgbench(database: &Database, script: &str) -> Result<f64> {
         .context("pgbench told no rate")
 }
 
-/// Debian keeps the programs of the server out of the path.
+/// Finds pgbench: Debian keeps the programs of the server out of the path.
 fn program() -> Result<std::path::PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql");
     let beside = versions.into_iter().flatten().flatten();

@@ -12,8 +12,8 @@ use crate::bench::{Measured, compare, micros};
 const TIMES: u32 = 100;
 const ROUNDS: u32 = 30;
 
-/// Written with SQL into the tables the store itself has made: each far from its end, with its
-/// token and its entry in the audit.
+/// The SQL that writes the leases into the tables that the store has made: each far from its end,
+/// with its token and its entry in the audit.
 pub const FILL: &str = "
     INSERT INTO tenure.dal_locks (lock_id, owner, lease_expires, heartbeat_ts, resource, mode, session,
         process, token, acquired_at, state, ttl_ms, pid, host, command, purpose)

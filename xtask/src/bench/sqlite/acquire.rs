@@ -1,4 +1,4 @@
-//! Acquire + release with everything that belongs to it, against two bare transactions.
+//! Acquire + release with all their bookkeeping, against two bare transactions.
 
 use std::path::Path;
 use std::time::Instant;
@@ -18,7 +18,7 @@ pub fn measure() -> Result<Vec<Measured>> {
         "acquire + release on sqlite against two bare transactions",
         Some(2.5),
     )?;
-    // Told without a limit: what the store's own index costs, beside its bookkeeping.
+    // This figure has no limit: it tells the cost of the store's own index, beside its bookkeeping.
     let plain = against(
         Table::Plain,
         "the same against a table without any index",
@@ -60,7 +60,7 @@ fn against(table: Table, title: &str, limit: Option<f64>) -> Result<Measured> {
     )
 }
 
-/// The same work many times, for `strace`.
+/// Does the work of one side many times, for `strace`.
 pub fn child(path: &Path, rest: &[&str]) -> Result<()> {
     let [side, times] = rest else {
         bail!("usage: role sqlite-acquire PATH ours|bare TIMES");

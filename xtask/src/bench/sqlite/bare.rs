@@ -1,6 +1,6 @@
-//! The bare limit: the row of a lease inserted and deleted, each in a transaction of its own, in
-//! a database of the store's own making and with its settings, and nothing else: no audit, no
-//! token, no session, nobody looked for. And, to compare, the same row in a table that has no
+//! The bare limit: the row of a lease inserted and deleted, each in a transaction of its own, in a
+//! database of the store's own making and with its settings. There is nothing else: no audit, no
+//! token, no session, no look for others. To compare, the row is also put into a table that has no
 //! index but its key.
 
 use std::path::Path;
@@ -9,15 +9,15 @@ use std::time::Duration;
 use anyhow::Result;
 use rusqlite::{Connection, params};
 
-/// As the store has it: so many pages of log between two checkpoints.
+/// The number of pages of log between two checkpoints, as the store has it.
 const LOG_PAGES: u32 = 2000;
 
-/// Which table the row goes to.
+/// The table that the row goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// The store's own.
+    /// The store's own table.
     Leases,
-    /// One with the same columns and no index but its key.
+    /// A table with these columns and no index but its key.
     Plain,
 }
 
@@ -61,7 +61,7 @@ impl Bare {
         })
     }
 
-    /// The two transactions.
+    /// Does the two transactions.
     pub fn insert_and_delete(&mut self) -> Result<()> {
         let table = self.table.name();
         let insert = format!(
@@ -73,7 +73,7 @@ impl Bare {
              'xtask bench sqlite', NULL)"
         );
         self.rows += 1;
-        // One after the other, as the store's are.
+        // The ids ascend, as the store's do.
         let id = format!("{:016x}", self.rows);
         self.run("BEGIN IMMEDIATE")?;
         let mut insert = self.connection.prepare_cached(&insert)?;

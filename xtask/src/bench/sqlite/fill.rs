@@ -13,7 +13,7 @@ use crate::bench::program::{Program, sqlite};
 pub fn fill(database: &Path, leases: u32) -> Result<()> {
     drop(Program::open(&sqlite(database))?);
     let mut connection = Connection::open(database)?;
-    // All in the log first; nobody else is there to be held up.
+    // All pages go to the log first: no other program is there to be held up.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "cache_size", -1_000_000)?;
     let transaction = connection.transaction()?;

@@ -1,5 +1,5 @@
-//! Hand-over between processes in the line of the store, against flock(2); and how soon the next
-//! has what a killed holder held.
+//! A hand-over between processes in the line of the store, against flock(2); and the time until the
+//! next waiter has the lock of a killed holder.
 
 use std::path::Path;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn usual(database: &Path, bare: &Path) -> Result<Measured> {
     )
 }
 
-/// The slowest of some kills counts.
+/// Measures some kills, of which the slowest counts.
 fn killed_holder(database: &Path) -> Result<Measured> {
     let mut waiter = Peer::start(database, &["sqlite", "wait"])?;
     let mut times = Vec::new();
@@ -66,7 +66,7 @@ fn killed_holder(database: &Path) -> Result<Measured> {
     })
 }
 
-/// The other process.
+/// Runs the other process.
 pub fn child(database: &Path, role: &[&str]) -> Result<()> {
     let program = Program::open(&sqlite(database))?;
     let resource = resource()?;

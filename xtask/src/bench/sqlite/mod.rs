@@ -1,4 +1,4 @@
-//! The embedded store: what its bookkeeping, its line and its size cost.
+//! The embedded store: the cost of its bookkeeping, its line and its size.
 //!
 //! | file | what is compared |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `hand_over` | a hand-over between processes against flock(2); the end of a killed holder |
 //! | `size` | a million leases against none |
 //! | `bare`, `fill` | SQLite alone, many leases at once |
-//! | `steps` | the test of `size` with a tenth of it, which counts instead of timing |
+//! | `steps` | a test with a tenth of that size, which counts steps instead of timing |
 
 mod acquire;
 mod bare;

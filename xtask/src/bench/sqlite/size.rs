@@ -9,7 +9,7 @@ use super::fill::fill;
 use crate::bench::program::{Program, free_names, sqlite};
 use crate::bench::{Measured, compare, median, micros};
 
-/// How many leases a page shows.
+/// The number of leases on a page.
 const PAGE: usize = 500;
 const LEASES: u32 = 1_000_000;
 const TIMES: u32 = 250;
@@ -53,7 +53,7 @@ pub fn measure() -> Result<Vec<Measured>> {
     ])
 }
 
-/// The query for the page after so many leases.
+/// Returns the query for the page after so many leases.
 pub fn after(program: &Program, leases: usize) -> Result<Query> {
     let mut query = Query::default();
     let mut passed = 0;
@@ -74,7 +74,7 @@ fn each(program: &Program, names: &[Resource]) -> Result<f64> {
     Ok(micros(started.elapsed()) / f64::from(TIMES))
 }
 
-/// How many milliseconds more a page takes.
+/// Measures how many milliseconds more a page takes.
 fn page(what: &str, full: &Program, empty: &Program, query: &Query) -> Result<Measured> {
     let time = |program: &Program| -> Result<f64> {
         let started = Instant::now();

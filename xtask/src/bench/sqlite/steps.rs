@@ -1,5 +1,5 @@
-//! A tenth of the size the benchmark has, without a clock: SQLite counts the steps of its own
-//! machine for every statement, and those must not depend on how many leases there are.
+//! A tenth of the benchmark's size, without a clock: SQLite counts the steps of its own machine for
+//! every statement, and those must not depend on the number of leases.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -17,12 +17,12 @@ use crate::bench::program::{Program, free_names, sqlite};
 const LEASES: u32 = 100_000;
 
 thread_local! {
-    /// Steps of all statements that ended in this thread.
+    /// The steps of all statements that ended in this thread.
     static STEPS: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Counts the steps of every connection that is opened in this process from now on, those
-/// inside the store too: it is the same SQLite.
+/// Counts the steps of every connection that is opened in this process from now on. The connections
+/// inside the store count, too: it uses this SQLite.
 fn count_steps() {
     static ONCE: Once = Once::new();
     // SAFETY: the function is of the kind SQLite calls for every new connection.
@@ -58,7 +58,7 @@ unsafe extern "C" fn on_end(
     0
 }
 
-/// The steps of some work in this thread.
+/// Returns the steps of some work in this thread.
 fn steps_of(work: impl FnOnce()) -> i64 {
     let before = STEPS.get();
     work();

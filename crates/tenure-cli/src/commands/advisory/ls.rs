@@ -6,10 +6,10 @@ use tenure::{Timestamp, duration};
 use tenure_api::advisory::{self, Entry};
 use tenure_core::advisory::Namespace;
 
-use crate::output::{self, word};
+use crate::output::word;
 use crate::report::Failure;
 use crate::surface::Surface;
-use crate::table::{self, Table};
+use crate::table::Table;
 
 /// Shown after the options.
 pub const HELP: &str = "\
@@ -32,7 +32,7 @@ pub fn ls(surface: &Surface) -> Result<ExitCode, Failure> {
             return Ok(());
         }
         let cuttable = ["PROGRAM", "STATE"];
-        output::text(&in_rows(&listed.locks).text(table::width(), &cuttable))
+        in_rows(&listed.locks).print(&cuttable)
     })
 }
 

@@ -6,6 +6,7 @@
 //! The project is that of the variable of the program, else of the directory of this process. The
 //! input is waited for as long as the event may take then.
 
+use crate::report::in_words;
 use std::env;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -15,13 +16,13 @@ use std::time::Duration;
 
 use clap::Args;
 use tenure::{Owner, Result};
-use tenure_api::agents::{self, Hooked};
+use tenure_api::agents::{self, Hooked, Program};
 use tenure_service::agents::hook::HookCall;
 use tenure_work::agents::event::EVENT_BYTES_MAX;
 use tenure_work::agents::processor::HOOK_WAIT;
 
 use super::in_time::{Progress, in_time};
-use super::{Program, input};
+use super::{input, program};
 use crate::cli::Global;
 use crate::output::word;
 use crate::runtime;
@@ -30,7 +31,7 @@ use crate::surface::{self, Surface};
 #[derive(Debug, Clone, Args)]
 pub struct Hook {
     /// The program that calls (default: told by what it sends)
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = program())]
     pub program: Option<Program>,
     /// The event, if the body does not name it
     #[arg(long, value_name = "NAME")]
@@ -64,7 +65,7 @@ pub fn hook(global: &Global, options: Hook) -> ExitCode {
     let global = global.clone();
     in_time(move |progress| match answered(&global, options, progress) {
         Ok(hooked) => tell(&hooked, progress),
-        Err(error) => say(&format!("{error}; {}", error.remedy())),
+        Err(error) => say(&format!("{error}; {}", in_words(&error.remedy()))),
     })
 }
 
@@ -98,7 +99,7 @@ fn answered(global: &Global, options: Hook, progress: &Progress) -> Result<Hooke
     progress.allow(wait * 3 + AT_EASE);
     let mut request = agents::Hook {
         body: String::new(),
-        program: options.program.map(agents::Program::from),
+        program: options.program,
         event: options.event,
         directory: env::current_dir().ok(),
         tmux: tmux(),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tenure::duration;
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 
 use crate::output::{self, word};
 use crate::report::Failure;

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use tenure::config::WhenUnsure;
-use tenure_api::agents::{Apply, FileChange, HookAction, HookChanges, Plan};
+use tenure_api::agents::{Apply, FileChange, HookAction, HookChanges, Plan, Program};
 use tenure_work::agents::install::{ON_FAILURE, ProgramSettings};
 
-use super::Program;
+use super::program;
 use crate::cli::Global;
 use crate::output::{self, word};
 use crate::report::Failure;
@@ -20,7 +20,7 @@ pub struct Install {
     #[arg(long)]
     pub write: bool,
     /// Which program (default: those that are used here)
-    #[arg(value_enum)]
+    #[arg(value_parser = program())]
     pub program: Option<Program>,
 }
 
@@ -55,7 +55,7 @@ another user; 78 tenure.toml cannot be read.";
 pub fn install(global: &Global, options: &Install) -> Result<ExitCode, Failure> {
     let surface = Surface::without_settings(global)?;
     let caller = surface::anyone();
-    let (action, program) = (HookAction::Install, options.program.map(Into::into));
+    let (action, program) = (HookAction::Install, options.program);
     let planned = surface.call(Plan { action, program }, &caller)?;
     if !surface.is_json() {
         output::text(&in_words(&planned))?;
@@ -70,7 +70,7 @@ pub fn install(global: &Global, options: &Install) -> Result<ExitCode, Failure> 
                 "done; commit these files so that other worktrees and people have the hooks".into()
             }
             (false, program) => {
-                let named = program.map(|program| format!(" {}", program.as_str()));
+                let named = program.map(|program| format!(" {program}"));
                 format!(
                     "nothing is changed; to do it: tenure agent install --write{}",
                     named.unwrap_or_default()
@@ -107,7 +107,7 @@ fn in_words(planned: &HookChanges) -> String {
     for allow in planned.allow.iter().flatten() {
         let _ = writeln!(text, "allow agents to write {allow} in their sandbox:");
         for program in programs() {
-            let _ = writeln!(text, "  {}: {}", program.as_str(), program.allowing(allow));
+            let _ = writeln!(text, "  {}: {}", program, program.allowing(allow));
         }
     }
     text

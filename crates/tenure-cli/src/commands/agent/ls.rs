@@ -72,7 +72,7 @@ pub fn table(agents: &[Listed]) -> Table {
         let doing = agent.doing.clone().or(agent.reason.clone());
         table.push([
             agent.owner.to_string(),
-            agent.state.as_str().to_owned(),
+            agent.state.to_string(),
             ago(agent.last_seen),
             doing.unwrap_or_default(),
             listed.holds.join(" "),

@@ -10,11 +10,12 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::builder::PossibleValue;
-use clap::{Subcommand, ValueEnum};
-use tenure_api::agents;
+use clap::Subcommand;
+use clap::builder::{PossibleValue, TypedValueParser};
+use tenure_api::agents::Program;
 
 use crate::cli::Global;
+use crate::cli::values::word_of;
 use crate::report::Failure;
 pub use ls::{FREE, table};
 
@@ -63,37 +64,14 @@ pub fn agent(global: &Global, command: Agent) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A coding agent, as the command line names it.
-#[derive(Debug, Clone, Copy)]
-pub struct Program(agents::Program);
-
-impl From<Program> for agents::Program {
-    fn from(program: Program) -> Self {
-        program.0
-    }
-}
-
-impl ValueEnum for Program {
-    fn value_variants<'a>() -> &'a [Self] {
-        const {
-            &[
-                Program(agents::Program::Claude),
-                Program(agents::Program::Codex),
-                Program(agents::Program::Copilot),
-                Program(agents::Program::Cursor),
-                Program(agents::Program::Gemini),
-            ]
-        }
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let title = match self.0 {
-            agents::Program::Claude => "Claude Code",
-            agents::Program::Codex => "Codex CLI",
-            agents::Program::Copilot => "Copilot CLI",
-            agents::Program::Cursor => "Cursor",
-            agents::Program::Gemini => "Gemini CLI",
-        };
-        Some(PossibleValue::new(self.0.as_str()).help(title))
-    }
+/// Reads a coding agent.
+fn program() -> impl TypedValueParser<Value = Program> {
+    let titles = [
+        ("claude", "Claude Code"),
+        ("codex", "Codex CLI"),
+        ("copilot", "Copilot CLI"),
+        ("cursor", "Cursor"),
+        ("gemini", "Gemini CLI"),
+    ];
+    word_of(titles.map(|(name, title)| PossibleValue::new(name).help(title)))
 }

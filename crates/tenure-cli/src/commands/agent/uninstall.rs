@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
-use tenure_api::agents::{Apply, HookAction};
+use tenure_api::agents::{Apply, HookAction, Program};
 
-use super::Program;
+use super::program;
 use crate::cli::Global;
 use crate::output::{self, word};
 use crate::report::Failure;
@@ -15,7 +15,7 @@ use crate::surface::{self, Surface};
 #[derive(Debug, Args)]
 pub struct Uninstall {
     /// Which program (default: all)
-    #[arg(value_enum)]
+    #[arg(value_parser = program())]
     pub program: Option<Program>,
 }
 
@@ -39,7 +39,7 @@ pub fn uninstall(global: &Global, options: &Uninstall) -> Result<ExitCode, Failu
     let surface = Surface::without_settings(global)?;
     let request = Apply {
         action: HookAction::Uninstall,
-        program: options.program.map(Into::into),
+        program: options.program,
     };
     let done = surface.call(request, &surface::anyone())?;
     surface.answer(&done, || {

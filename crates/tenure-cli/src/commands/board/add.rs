@@ -67,10 +67,8 @@ pub fn add(global: &Global, options: Add) -> Result<ExitCode, Failure> {
     let on = BoardSurface::open(global, options.terms)?;
     let board = on.dir.clone();
     let added = on.call(AddIssue { board, issue })?;
-    on.surface.answer(&added, || {
-        let ids = added.issues.iter().map(|issue| format!("{}\n", issue.id));
-        output::text(&ids.collect::<String>())
-    })
+    let ids = added.issues.iter().map(|issue| issue.id.to_string());
+    on.surface.answer(&added, || output::lines(ids))
 }
 
 /// Returns a text, or standard input in place of `-`.

@@ -55,9 +55,7 @@ pub fn claim(global: &Global, options: Claim) -> Result<ExitCode, Failure> {
 /// Answers with the tokens of issues that are claimed.
 pub(super) fn answer(on: &BoardSurface, claimed: &Issues) -> Result<ExitCode, Failure> {
     on.surface.answer(claimed, || {
-        claimed.issues.iter().try_for_each(|issue| {
-            let token = issue.claim.as_ref().map_or(0, |claim| claim.token);
-            output::text(&format!("{token}\n"))
-        })
+        let claims = claimed.issues.iter().map(|issue| issue.claim.as_ref());
+        output::lines(claims.map(|claim| claim.map_or(0, |claim| claim.token).to_string()))
     })
 }

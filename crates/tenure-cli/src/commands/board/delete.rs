@@ -6,7 +6,6 @@ use tenure_api::board::DeleteIssue;
 
 use super::{BoardSurface, OneIssue};
 use crate::cli::Global;
-use crate::output::word;
 use crate::report::Failure;
 
 /// Shown after the options.
@@ -27,8 +26,5 @@ pub fn delete(global: &Global, options: OneIssue) -> Result<ExitCode, Failure> {
         board: on.dir.clone(),
         issue: options.id,
     })?;
-    on.surface.answer(&deleted, || {
-        word(&said);
-        Ok(())
-    })
+    on.answer(&deleted, &said)
 }

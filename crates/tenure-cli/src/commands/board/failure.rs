@@ -1,11 +1,10 @@
 //! Errors of a board, each with its remedy on the command line.
 
-use std::ffi::OsString;
 use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
 use std::path::Path;
 
-use tenure::{Error, duration};
-use tenure_core::request::command_line;
+use tenure::{Error, Remedy, duration};
+use tenure_board::BoardError;
 use tenure_lockfile::strangers;
 
 use crate::people::visible;
@@ -28,19 +27,19 @@ pub fn about(failure: Failure, asked: Option<&Path>) -> Failure {
                 "move it away, and the board is usable; the change in it is lost then: {}",
                 path.display()
             )
+            .into()
         }
         Error::Corrupt { path, problem } if problem.contains("conflict markers") => {
             match path.parent().filter(|_| path.ends_with("index.json")) {
-                Some(board) => {
-                    let verify = ["tenure", "board", "verify", "--repair", "--dir"];
-                    let verify = verify.map(OsString::from).into_iter().chain([board.into()]);
-                    format!("put both sides together with: {}", command_line(verify))
-                }
-                None => format!("take one side, or put both together: {}", path.display()),
+                Some(board) => Remedy::of(
+                    "put both sides together with: {board.verify repair=true board}",
+                    &[&board.to_string_lossy()],
+                ),
+                None => format!("take one side, or put both together: {}", path.display()).into(),
             }
         }
         Error::Corrupt { path, .. } => {
-            format!("correct it, or put back an older one: {}", path.display())
+            format!("correct it, or put back an older one: {}", path.display()).into()
         }
         // A board that could not be made.
         Error::Io { action, path, .. }
@@ -55,19 +54,14 @@ pub fn about(failure: Failure, asked: Option<&Path>) -> Failure {
              who share it: --dir DIR, or store = \"user:\" in tenure.toml"
                 .into()
         }
-        Error::NotFound(problem) if problem.starts_with("there is no board") => match asked {
-            Some(asked) => {
-                let init = ["tenure", "board", "init", "--dir"].map(OsString::from);
-                let init = command_line(init.into_iter().chain([asked.into()]));
-                format!("make one with: {init}")
-            }
-            None => "make one with: tenure board init, or name another with --dir".into(),
+        Error::NotFound(_) => "look at what there is with: {board.ls}".into(),
+        _ => match (error.fault(), asked) {
+            (Some(BoardError::Missing { .. }), Some(asked)) => Remedy::of(
+                "make one with: {board.init board}",
+                &[&asked.to_string_lossy()],
+            ),
+            _ => return Failure::Error(error),
         },
-        Error::NotFound(problem) if problem.starts_with("nothing is left") => {
-            "add something with: tenure board add TITLE".into()
-        }
-        Error::NotFound(_) => "look at what there is with: tenure board ls".into(),
-        _ => return Failure::Error(error),
     };
     Failure::with_remedy(error, remedy)
 }

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use tenure_api::board::{DefineGate, GateBy, GateState, IssueId, JudgeGate, Verdict};
 
 use super::{BoardSurface, BoardTerms};
 use crate::cli::Global;
-use crate::output::word;
+use crate::cli::values::word_of;
 use crate::report::Failure;
 
 #[derive(Debug, Subcommand)]
@@ -23,18 +23,11 @@ pub enum Gate {
     Fail(Judged),
 }
 
-/// Who passes a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Judge {
-    Anyone,
-    People,
-}
-
 #[derive(Debug, Args)]
 pub struct Define {
     /// Who may pass it; automated owners are no people
-    #[arg(long, default_value = "anyone")]
-    pub by: Judge,
+    #[arg(long, default_value = "anyone", value_parser = word_of::<GateBy>(["anyone", "people"]))]
+    pub by: GateBy,
     #[command(flatten)]
     pub terms: BoardTerms,
     /// Its name
@@ -80,21 +73,15 @@ fn define(global: &Global, options: Define) -> Result<ExitCode, Failure> {
     let defined = on.call(DefineGate {
         board: on.dir.clone(),
         name: options.name,
-        by: match options.by {
-            Judge::Anyone => GateBy::Anyone,
-            Judge::People => GateBy::People,
-        },
+        by: options.by,
     })?;
-    on.surface.answer(&defined, || {
-        word(&said);
-        Ok(())
-    })
+    on.answer(&defined, &said)
 }
 
 /// Passes or fails a gate of an issue.
 fn judge(global: &Global, options: Judged, verdict: Verdict) -> Result<ExitCode, Failure> {
     let Judged { terms, id, name } = options;
-    let said = format!("{name} of {id} {}", GateState::from(verdict).as_str());
+    let said = format!("{name} of {id} {}", GateState::from(verdict));
     let on = BoardSurface::open(global, terms)?;
     let judged = on.call(JudgeGate {
         board: on.dir.clone(),

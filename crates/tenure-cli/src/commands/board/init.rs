@@ -6,7 +6,7 @@ use tenure_api::board::InitBoard;
 
 use super::{BoardSurface, BoardTerms};
 use crate::cli::Global;
-use crate::output::word;
+use crate::output::said;
 use crate::report::Failure;
 
 /// Shown after the options.
@@ -26,7 +26,6 @@ pub fn init(global: &Global, terms: BoardTerms) -> Result<ExitCode, Failure> {
     let board = on.dir.clone();
     let made = on.surface.call_on_files(InitBoard { board }, &on.caller)?;
     on.surface.answer(&made, || {
-        word(&format!("there is a board in {}", made.board));
-        Ok(())
+        said(&format!("there is a board in {}", made.board))
     })
 }

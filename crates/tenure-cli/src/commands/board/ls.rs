@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use tenure::{Owner, duration};
 use tenure_api::board::{
     Blocked, GateState, IssueId, IssueListing, IssueState, ListIssues, ShownIssue,
@@ -12,22 +12,16 @@ use tenure_api::board::{
 use super::BoardSurface;
 use super::failure::is_of_another_program;
 use crate::cli::Global;
+use crate::cli::values::word_of;
 use crate::output::word;
 use crate::report::Failure;
 use crate::table::Table;
 
-/// A state to filter by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum StateFilter {
-    Open,
-    Done,
-}
-
 #[derive(Debug, Args)]
 pub struct Ls {
     /// Only those in this state
-    #[arg(long)]
-    pub state: Option<StateFilter>,
+    #[arg(long, value_parser = word_of::<IssueState>(["open", "done"]))]
+    pub state: Option<IssueState>,
     /// Only those with this label
     #[arg(long)]
     pub label: Option<String>,
@@ -59,10 +53,7 @@ pub fn ls(global: &Global, options: Ls) -> Result<ExitCode, Failure> {
     let on = BoardSurface::open_unowned(global, options.dir)?;
     let listing = on.call(ListIssues {
         board: on.dir.clone(),
-        state: options.state.map(|state| match state {
-            StateFilter::Open => IssueState::Open,
-            StateFilter::Done => IssueState::Done,
-        }),
+        state: options.state,
         label: options.label,
         ready: options.ready,
         owner: options.owner,
@@ -140,7 +131,7 @@ fn waits(blocked: &Blocked) -> String {
     let Blocked::Waiting(issues, gates) = blocked else {
         return String::new();
     };
-    let gate = |(name, state): &(String, GateState)| format!("gate {name} {}", state.as_str());
+    let gate = |(name, state): &(String, GateState)| format!("gate {name} {state}");
     let issues = issues.iter().map(IssueId::to_string);
     let all: Vec<String> = issues.chain(gates.iter().map(gate)).collect();
     format!("waits for {}", all.join(", "))

@@ -25,13 +25,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueHint};
+use serde::Serialize;
 use tenure::Owner;
 use tenure_api::Operation;
-use tenure_api::board::{IssueId, Issues};
+use tenure_api::board::IssueId;
 use tenure_service::{Caller, Handle, Service};
 
 use crate::cli::Global;
-use crate::output::word;
+use crate::output::said;
 use crate::report::{Failure, Report};
 use crate::surface::Surface;
 
@@ -193,11 +194,8 @@ impl BoardSurface {
         failure::about(failure, self.dir.as_deref())
     }
 
-    /// Answers with issues, or in words.
-    fn answer(&self, issues: &Issues, in_words: &str) -> Result<ExitCode, Failure> {
-        self.surface.answer(issues, || {
-            word(in_words);
-            Ok(())
-        })
+    /// Answers with the response, or in words.
+    fn answer(&self, response: &impl Serialize, in_words: &str) -> Result<ExitCode, Failure> {
+        self.surface.answer(response, || said(in_words))
     }
 }

@@ -64,7 +64,7 @@ fn in_full(issue: &ShownIssue) -> String {
         line("depends", on.join(", "));
     }
     for (gate, state) in &issue.gates {
-        line("gate", format!("{gate}: {}", state.as_str()));
+        line("gate", format!("{gate}: {state}"));
     }
     line(
         "created",

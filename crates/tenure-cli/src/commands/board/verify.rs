@@ -4,15 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueHint};
-use tenure::Class;
 use tenure_api::board::VerifyBoard;
 
 use super::BoardSurface;
 use crate::cli::Global;
-use crate::exit;
-use crate::output::{self, word};
+use crate::commands::findings;
 use crate::report::Failure;
-use crate::table::{self, Table};
 
 #[derive(Debug, Args)]
 pub struct Verify {
@@ -47,29 +44,6 @@ pub fn verify(global: &Global, options: Verify) -> Result<ExitCode, Failure> {
         board: on.dir.clone(),
         repair: options.repair,
     })?;
-    let repaired = verified.findings.iter();
-    let repaired = repaired.filter(|fault| fault.repair.is_done()).count();
-    let left = verified.findings.len() - repaired;
-    on.surface.answer(&verified, || {
-        let mut table = Table::new(vec!["FILE", "PROBLEM", "REPAIR"]);
-        for fault in &verified.findings {
-            table.push([
-                fault.file.clone(),
-                fault.problem.clone(),
-                fault.repair.to_string(),
-            ]);
-        }
-        output::text(&table.text(table::width(), &["FILE", "PROBLEM", "REPAIR"]))?;
-        let found = match (left, repaired) {
-            (0, 0) => "all in order".to_owned(),
-            (found, 0) => format!("found wrong: {found}"),
-            (found, repaired) => format!("repaired: {repaired}, still wrong: {found}"),
-        };
-        word(&format!("{} issues, {found}", verified.issues));
-        Ok(())
-    })?;
-    match left {
-        0 => Ok(ExitCode::SUCCESS),
-        _ => Ok(ExitCode::from(exit::code(Class::BadInput))),
-    }
+    let seen = format!("{} issues", verified.issues);
+    findings::answer(on.surface.is_json(), verified, |it| &mut it.findings, &seen)
 }

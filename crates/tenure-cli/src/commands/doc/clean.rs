@@ -82,11 +82,7 @@ pub fn clean(global: &Global, options: Clean) -> Result<ExitCode, Failure> {
                 options.path.display()
             ));
         }
-        let lines = cleaned
-            .removed
-            .iter()
-            .map(|path| format!("removed {path}\n"));
-        output::text(&lines.collect::<String>())
+        output::lines(cleaned.removed.iter().map(|path| format!("removed {path}")))
     })
 }
 

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
+use tenure_files::document::DocumentError;
 
-use tenure::{Class, Error};
+use tenure::Class;
 use tenure_api::doc::{Document, Expect, Write};
 use tenure_api::text::Json;
 use tenure_service::doc::Seen;
@@ -12,7 +13,7 @@ use tenure_service::doc::Seen;
 use super::failure;
 use super::read::Read;
 use crate::cli::Global;
-use crate::output::{self, word};
+use crate::output::{self, said, word};
 use crate::report::Failure;
 use crate::surface::Surface;
 
@@ -71,7 +72,11 @@ fn create(surface: &Surface, options: &Read, file: &Path, text: &str) -> Result<
         wait: options.access.wait(),
     };
     match surface.call_on_files(request, &caller) {
-        Err(Failure::Error(Error::OtherVersion { .. })) => Ok(()),
+        Err(Failure::Error(error))
+            if matches!(error.fault(), Some(DocumentError::OtherVersion { .. })) =>
+        {
+            Ok(())
+        }
         made => made.map(drop),
     }
 }
@@ -84,14 +89,10 @@ fn show(seen: Seen, file: &Path, json: bool) -> Result<(), Failure> {
             let newline = if text.ends_with('\n') { "" } else { "\n" };
             output::exact(format!("{text}{newline}"))
         }
-        Seen::Broken(error) => {
-            word(&error.to_string());
-            Ok(())
-        }
+        Seen::Broken(error) => said(&error.to_string()),
         Seen::Missing => {
             let file = file.display();
-            word(&format!("there is no document {file}; waiting for one"));
-            Ok(())
+            said(&format!("there is no document {file}; waiting for one"))
         }
     }
 }

@@ -20,14 +20,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use tenure::Owner;
 use tenure_api::doc::{Compat, Expect};
 use tenure_api::text::{Span, TokenOf};
 
 use crate::cli::Global;
-use crate::cli::values::{bytes, parse_expect, parse_token_of, parse_wait};
+use crate::cli::values::{bytes, parse_expect, parse_token_of, parse_wait, word_of};
 use crate::report::Failure;
 use crate::surface::asked_wait;
 
@@ -53,7 +52,7 @@ pub struct Access {
     #[command(flatten)]
     pub wait_arguments: WaitArguments,
     /// Take the lock of another kind of programs, too: proper-lockfile (Node)
-    #[arg(long, value_name = "PROTOCOL", hide_possible_values = true, value_parser = compat())]
+    #[arg(long, value_name = "PROTOCOL", hide_possible_values = true, value_parser = word_of::<Compat>(["proper-lockfile"]))]
     pub compat: Option<Compat>,
     /// On whose behalf (default: TENURE_OWNER, else user@host)
     #[arg(long)]
@@ -76,10 +75,6 @@ impl Access {
     fn wait(&self) -> Option<Span> {
         asked_wait(self.wait_arguments.no_wait, self.wait_arguments.wait)
     }
-}
-
-fn compat() -> impl TypedValueParser<Value = Compat> {
-    PossibleValuesParser::new(["proper-lockfile"]).map(|_| Compat::ProperLockfile)
 }
 
 /// The conditions of a write.

@@ -87,11 +87,8 @@ pub fn answer(
     files: &[PathBuf],
     written: &OneOrSeveral<Written>,
 ) -> Result<ExitCode, Failure> {
-    let in_words = || {
-        let versions = written.answers().map(|it| format!("{}\n", it.version));
-        output::exact(versions.collect::<String>())
-    };
-    match surface.answer(written, in_words) {
+    let versions = written.answers().map(|it| it.version.to_string());
+    match surface.answer(written, || output::lines(versions)) {
         // A reader that went away does not need it.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Ok(ExitCode::SUCCESS)

@@ -7,10 +7,10 @@ use tenure_api::ledger::{ListClaims, ListedClaim};
 use super::Place;
 use super::failure::about;
 use crate::cli::Global;
-use crate::output::{self, word};
+use crate::output::word;
 use crate::report::Failure;
 use crate::surface::Surface;
-use crate::table::{self, Table};
+use crate::table::Table;
 
 /// Shown after the options.
 pub const HELP: &str = "\
@@ -51,8 +51,8 @@ pub fn print_table(claims: &[ListedClaim], none: &str) -> Result<(), Failure> {
             claim.token.to_string(),
             claim.acquired_at.to_string(),
             claim.expires_at.to_string(),
-            state.as_str().to_owned(),
+            state.to_string(),
         ]);
     }
-    output::text(&table.text(table::width(), &["NODE", "OWNER"]))
+    table.print(&["NODE", "OWNER"])
 }

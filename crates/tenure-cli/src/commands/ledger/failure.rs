@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tenure::Error;
+use tenure_ledger::LedgerError;
 
 use crate::report::Failure;
 
@@ -29,11 +30,14 @@ pub fn answered(
     sequence: u64,
 ) -> Result<ExitCode, Failure> {
     answer.map_err(|failure| match failure {
-        Failure::Output(source) => Failure::Error(Error::OutcomeUnknown {
-            path: directory.to_owned(),
-            sequence,
-            source: Box::new(Error::io("write", "standard output", source)),
-        }),
+        Failure::Output(source) => {
+            let outcome = LedgerError::OutcomeUnknown {
+                path: directory.to_owned(),
+                sequence,
+                source: Box::new(Error::io("write", "standard output", source)),
+            };
+            Failure::Error(outcome.into())
+        }
         other => other,
     })
 }

@@ -10,7 +10,7 @@ use tenure_api::text::Span;
 use super::Place;
 use crate::cli::Global;
 use crate::cli::values::parse_wait;
-use crate::output::word;
+use crate::output::said;
 use crate::report::Failure;
 use crate::surface::Surface;
 
@@ -44,7 +44,6 @@ pub fn init(global: &Global, options: Init) -> Result<ExitCode, Failure> {
     };
     let made = surface.call(request, &caller)?;
     surface.answer(&made, || {
-        word(&format!("there is a ledger in {}", made.ledger));
-        Ok(())
+        said(&format!("there is a ledger in {}", made.ledger))
     })
 }

@@ -13,7 +13,7 @@ use crate::cli::values::parse_limit;
 use crate::output::{self, word};
 use crate::report::Failure;
 use crate::surface::Surface;
-use crate::table::{self, Table};
+use crate::table::Table;
 
 /// The interval of checks that somebody still reads the output.
 const UNREAD_EVERY: Duration = Duration::from_millis(100);
@@ -99,7 +99,7 @@ fn print_table(events: &[Event]) -> Result<(), Failure> {
         let kind = event.kind().unwrap_or_default().into_owned();
         table.push([event.sequence.to_string(), kind, in_one_line(event)]);
     }
-    output::text(&table.text(table::width(), &["EVENT"]))
+    table.print(&["EVENT"])
 }
 
 fn in_one_line(event: &Event) -> String {

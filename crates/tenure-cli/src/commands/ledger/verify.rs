@@ -3,17 +3,14 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use tenure::Class;
-use tenure_api::ledger::{self, Verified};
+use tenure_api::ledger;
 
 use super::Place;
 use super::failure::about;
 use crate::cli::Global;
-use crate::exit;
-use crate::output::{self, word};
+use crate::commands::findings;
 use crate::report::Failure;
 use crate::surface::Surface;
-use crate::table::{self, Table};
 
 #[derive(Debug, Args)]
 pub struct Verify {
@@ -58,30 +55,6 @@ pub fn verify(global: &Global, options: Verify) -> Result<ExitCode, Failure> {
         confirmed: options.yes,
     };
     let verified = surface.call(request, &caller).map_err(about)?;
-    surface.answer(&verified, || print(&verified))?;
-    match verified.findings.iter().all(|finding| finding.repaired) {
-        true => Ok(ExitCode::SUCCESS),
-        false => Ok(ExitCode::from(exit::code(Class::BadInput))),
-    }
-}
-
-fn print(verified: &Verified) -> Result<(), Failure> {
-    let mut table = Table::new(vec!["FILE", "PROBLEM", "REPAIR"]);
-    for finding in &verified.findings {
-        table.push([
-            finding.file.clone(),
-            finding.problem.clone(),
-            finding.repair.clone(),
-        ]);
-    }
-    output::text(&table.text(table::width(), &["FILE", "PROBLEM", "REPAIR"]))?;
-    let repaired = verified.findings.iter();
-    let repaired = repaired.filter(|found| found.repaired).count();
-    let found = match (verified.findings.len() - repaired, repaired) {
-        (0, 0) => "all in order".to_owned(),
-        (found, 0) => format!("found wrong: {found}"),
-        (found, repaired) => format!("repaired: {repaired}, still wrong: {found}"),
-    };
-    word(&format!("{} events, {found}", verified.events));
-    Ok(())
+    let seen = format!("{} events", verified.events);
+    findings::answer(surface.is_json(), verified, |it| &mut it.findings, &seen)
 }

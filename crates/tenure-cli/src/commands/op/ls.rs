@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use tenure_api::op;
 
 use crate::cli::Global;
-use crate::output::{self, word};
+use crate::output::word;
 use crate::report::Failure;
 use crate::surface::Surface;
-use crate::table::{self, Table};
+use crate::table::Table;
 
 /// Shown after the options.
 pub const HELP: &str = "\
@@ -39,6 +39,6 @@ pub fn ls(global: &Global) -> Result<ExitCode, Failure> {
                 known.about.clone(),
             ]);
         }
-        output::text(&table.text(table::width(), &["NEEDS", "ABOUT"]))
+        table.print(&["NEEDS", "ABOUT"])
     })
 }

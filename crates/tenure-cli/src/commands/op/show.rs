@@ -10,7 +10,7 @@ use crate::cli::values::parse_with;
 use crate::output;
 use crate::report::Failure;
 use crate::surface::Surface;
-use crate::table::{self, Table};
+use crate::table::Table;
 
 #[derive(Debug, Args)]
 pub struct Show {
@@ -55,7 +55,7 @@ pub fn show(global: &Global, options: Show) -> Result<ExitCode, Failure> {
                 ]);
             }
             output::text(&format!("{}: {}\n", needing.operation, needing.about))?;
-            output::text(&table.text(table::width(), &["LOCK", "WHY"]))?;
+            table.print(&["LOCK", "WHY"])?;
         }
         Ok(())
     })

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use tenure_api::publish::{History, Manifest};
 
-use crate::output::{self, word};
+use crate::output::word;
 use crate::report::Failure;
 use crate::surface::Surface;
-use crate::table::{self, Table};
+use crate::table::Table;
 
 /// Shows the manifests.
 pub fn history(surface: &Surface, target: PathBuf) -> Result<ExitCode, Failure> {
@@ -17,7 +17,7 @@ pub fn history(surface: &Surface, target: PathBuf) -> Result<ExitCode, Failure> 
         if found.manifests.is_empty() {
             word("nothing was published there");
         }
-        output::text(&table(&found.manifests).text(table::width(), &["AUTHOR", "OP TYPE"]))
+        table(&found.manifests).print(&["AUTHOR", "OP TYPE"])
     })
 }
 
@@ -28,7 +28,7 @@ fn table(manifests: &[Manifest]) -> Table {
     for manifest in manifests {
         table.push([
             manifest.id.clone(),
-            manifest.state.as_str().to_owned(),
+            manifest.state.to_string(),
             manifest.created_at.to_string(),
             manifest.files.len().to_string(),
             manifest.author.to_string(),

@@ -30,27 +30,18 @@ pub fn put(surface: &Surface, options: Publish) -> Result<ExitCode, Failure> {
     };
     let published = surface.call_waiting(request, &caller).map_err(about)?;
     surface.answer(&published, || {
-        let lines = published.manifests.iter().map(|manifest| {
+        output::lines(published.manifests.iter().map(|manifest| {
             let files = counted(manifest.files.len(), "file");
-            format!("published {files} to {}\n", manifest.target)
-        });
-        output::text(&lines.collect::<String>())
+            format!("published {files} to {}", manifest.target)
+        }))
     })
 }
 
-/// Says what to do if a directory is missing, or if a publish under another resource is at work.
+/// Says what to do if a directory is missing.
 fn about(failure: Failure) -> Failure {
     match failure {
         Failure::Error(error @ Error::NotFound(_)) => {
             Failure::with_remedy(error, "make it, or name another one")
-        }
-        Failure::Error(Error::Busy { context, holders })
-            if context.location.starts_with("manifest ") =>
-        {
-            Failure::with_remedy(
-                Error::Busy { context, holders },
-                "publish again when that is over; look with: tenure ls",
-            )
         }
         failure => failure,
     }

@@ -18,24 +18,22 @@ struct Answer<'a> {
     #[serde(flatten)]
     verified: &'a Verified,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Body<'a>>,
+    error: Option<Body>,
 }
 
 /// Shows the differences. Any of them is a failure.
 pub fn verify(surface: &Surface, target: PathBuf) -> Result<ExitCode, Failure> {
-    let verified = surface.call(Verify { target }, &surface.caller(None)?);
-    let verified = verified.map_err(not_found)?;
+    let verified = surface.call(Verify { target }, &surface.caller(None)?)?;
     let failure = difference(&verified);
     let answer = Answer {
         verified: &verified,
         error: failure.as_ref().map(Failure::body),
     };
     surface.answer(&answer, || {
-        let lines = verified.differences.iter().map(|found| {
+        output::lines(verified.differences.iter().map(|found| {
             let path = visible(&found.relative_path);
-            format!("{path}: {}\n", visible(&found.problem))
-        });
-        output::text(&lines.collect::<String>())
+            format!("{path}: {}", visible(&found.problem))
+        }))
     })?;
     match failure {
         Some(failure) if surface.is_json() => Ok(ExitCode::from(failure.code())),
@@ -63,16 +61,4 @@ fn difference(verified: &Verified) -> Option<Failure> {
     );
     let remedy = "find out what changed it, and publish it again";
     (count > 0).then(|| Failure::with_remedy(Error::BadInput(problem), remedy))
-}
-
-fn not_found(failure: Failure) -> Failure {
-    match failure {
-        Failure::Error(Error::NotFound(problem))
-            if problem.starts_with("nothing was published") =>
-        {
-            let remedy = "name the target, and the store it was published with (--store)";
-            Failure::with_remedy(Error::NotFound(problem), remedy)
-        }
-        failure => failure,
-    }
 }

@@ -4,13 +4,13 @@ use super::commands::{Worker, doc, get, put};
 use crate::terminal::Terminal;
 use crate::world::{World, code, text};
 
-/// What a writer leaves that died before its rename.
+/// A temporary file of a writer that died before its rename.
 const LEFT: &str = ".a.json.0123456789abcdef.tmp";
 
 fn world() -> World {
     let world = World::new();
     put(&world, "a.json", "[1]");
-    // The lock file that every writer makes.
+    // The update makes the lock file, as every writer does.
     assert_eq!(code(&doc(&world, ["update", "a.json", "--", "cat"])), 0);
     put(&world, LEFT, "[2");
     world
@@ -89,7 +89,7 @@ fn a_temporary_file_of_a_node_program_goes_once_that_has_let_go_of_its_lock() {
     let (left, copy) = ("a.json.tmp.1f2e3d4c", "a.json.tmp.1");
     put(&world, left, "[2");
     put(&world, copy, "[0]");
-    // A lock of proper-lockfile is fresh for ten seconds; this one for as long as the test takes.
+    // A lock of proper-lockfile is fresh for ten seconds; this one is for the whole test.
     let lock = std::fs::File::open({
         std::fs::create_dir(world.path("a.json.lock")).unwrap();
         world.path("a.json.lock")
@@ -100,7 +100,7 @@ fn a_temporary_file_of_a_node_program_goes_once_that_has_let_go_of_its_lock() {
     assert_eq!(code(&output), 75, "{output:?}");
     assert!(world.path(left).exists());
     std::fs::remove_dir(world.path("a.json.lock")).unwrap();
-    // No lock file of ours is needed to find it.
+    // The file is found even without a lock file of ours.
     std::fs::remove_file(world.path(".a.json.lock")).unwrap();
     let output = doc(&world, ["clean", "--yes", "a.json"]);
     assert_eq!(code(&output), 0, "{output:?}");

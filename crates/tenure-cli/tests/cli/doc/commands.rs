@@ -1,4 +1,4 @@
-//! Documents in the directory of a test, and someone who works on one.
+//! Commands on the documents of a test, and an update that takes its time.
 
 use std::io::{Read, Write};
 use std::process::{Child, Output, Stdio};
@@ -10,17 +10,17 @@ pub fn put(world: &World, name: &str, text: &str) {
     std::fs::write(world.path(name), text).unwrap();
 }
 
-/// What a file holds.
+/// Returns the content of a file.
 pub fn get(world: &World, name: &str) -> String {
     std::fs::read_to_string(world.path(name)).unwrap()
 }
 
-/// `tenure doc ARGUMENTS`, to its end.
+/// Runs `tenure doc ARGUMENTS` to its end.
 pub fn doc<'a>(world: &World, arguments: impl IntoIterator<Item = &'a str>) -> Output {
     world.tenure().arg("doc").args(arguments).output().unwrap()
 }
 
-/// The same, with something on standard input.
+/// Runs `tenure doc ARGUMENTS` to its end, with this standard input.
 pub fn doc_with<'a>(
     world: &World,
     arguments: impl IntoIterator<Item = &'a str>,
@@ -33,7 +33,7 @@ pub fn doc_with<'a>(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // It may have had enough before the end.
+    // The command may stop reading before the end.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
@@ -41,12 +41,12 @@ pub fn doc_with<'a>(
 /// A `doc update` whose command runs until it is told to go on.
 pub struct Worker {
     pub update: Child,
-    /// The process id of the command.
+    /// The process id of the command under `update`.
     pub command: u32,
 }
 
 impl Worker {
-    /// Works on a document: adds `"worked":true`.
+    /// Starts an update that adds `"worked":true` to a document.
     pub fn on(world: &World, file: &str) -> Self {
         let script = "echo $$ > pid.new; mv pid.new pid; while [ ! -e go ]; do sleep 0.01; done; \
                       exec jq -c '.worked = true'";
@@ -66,7 +66,7 @@ impl Worker {
         put(world, "go", "");
     }
 
-    /// What `update` said, and how it ended.
+    /// Returns the exit code and the messages of `update`.
     pub fn end(mut self) -> (Option<i32>, String) {
         let mut said = String::new();
         self.update
@@ -80,7 +80,7 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// A worker that nobody let go would go on after the test.
+    /// Kills a worker that was not let go, which would go on after the test.
     fn drop(&mut self) {
         if let Ok(None) = self.update.try_wait() {
             signal(self.command, libc::SIGKILL);

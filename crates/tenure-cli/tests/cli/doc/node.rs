@@ -1,4 +1,4 @@
-//! `--compat proper-lockfile`, as a program of Node would see it: its lock is a directory.
+//! `--compat proper-lockfile`, as a Node program sees it: its lock is a directory.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -94,7 +94,7 @@ fn without_waiting_it_is_75_and_without_sharing_a_conflict() {
 #[test]
 fn a_lock_that_another_took_is_told_at_once_and_nothing_is_written() {
     let world = world();
-    // Another program takes it over; the command ends when our own was told so.
+    // Another program takes the lock over. The command ends once ours has told of the loss.
     let script = "rmdir a.json.lock && mkdir a.json.lock && touch -d '+1 hour' a.json.lock; \
                   while [ ! -e told ]; do sleep 0.01; done; echo '[1]'";
     let mut command = world.tenure();

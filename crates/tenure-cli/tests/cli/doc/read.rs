@@ -8,7 +8,7 @@ use super::commands::{Worker, doc, get, put};
 use crate::terminal::Terminal;
 use crate::world::{World, code, json, text};
 
-/// What no float can hold, and spellings that a program would change.
+/// Numbers that no float can hold, and spellings that a program would change.
 const NUMBERS: &str =
     "{\n  \"a\": 1.50,\n  \"b\": 123456789012345678901234567890,\n  \"c\": 1e400\n}";
 
@@ -180,7 +180,7 @@ fn on_a_terminal_the_text_ends_with_a_newline() {
     terminal.expect("[1]\r\nend");
 }
 
-/// `doc read --follow`, and what it prints.
+/// A `doc read --follow`, and the lines that it prints.
 struct Follower {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,

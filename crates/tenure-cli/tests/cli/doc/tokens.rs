@@ -1,11 +1,11 @@
-//! Tokens at the write: those that are named, and those of the `run` around it.
+//! Tokens at the write: named ones, and those of the `run` around it.
 
 use std::process::Output;
 
 use super::commands::{doc_with, get, put};
 use crate::world::{World, code, text};
 
-/// `TENURE_LEASES` as a command under `run` gets it.
+/// Returns `TENURE_LEASES` as a command under `run` gets it.
 fn leases(world: &World, arguments: &[&str]) -> String {
     let mut command = world.tenure();
     command
@@ -17,7 +17,7 @@ fn leases(world: &World, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// Replaces a document, in the surroundings of a command under such a `run`.
+/// Replaces a document, in the environment of a command with these leases.
 fn update_under(world: &World, leases: &str) -> Output {
     let mut command = world.tenure();
     command.env("TENURE_LEASES", leases);
@@ -108,7 +108,7 @@ fn slots_are_no_locks() {
     assert_eq!(code(&update_under(&world, &old)), 0);
 }
 
-/// Takes a lock and gives it back: its token.
+/// Takes a lock, gives it back, and returns its token.
 fn token(world: &World, resource: &str) -> String {
     let output = world.run([resource, "--", "sh", "-c", "echo $TENURE_TOKEN"]);
     assert_eq!(code(&output), 0, "{output:?}");

@@ -134,7 +134,7 @@ fn a_large_document_neither_blocks_nor_is_cut() {
     let output = doc(&world, ["update", "a.json", "--", "cat"]);
     assert_eq!(code(&output), 0, "{output:?}");
     assert_eq!(get(&world, "a.json"), large);
-    // One that prints much before it reads anything, and one that never reads.
+    // The first command prints much before it reads anything, and the second never reads.
     let script = "head -c 1000000 /dev/zero | tr '\\0' ' '; cat";
     assert_eq!(
         code(&doc(&world, ["update", "a.json", "--", "sh", "-c", script])),
@@ -178,7 +178,7 @@ fn indentation_byte_order_mark_and_last_newline_stay() {
     );
     let kept = "\u{feff}{\n    \"b\": 1.50,\n    \"a\": [\n        0,\n        1\n    ]\n}";
     assert_eq!(get(&world, "a.json"), kept);
-    // Two spaces and a newline, as jq prints it, from one line without.
+    // jq prints two spaces and a newline; the document, one line without either, keeps its form.
     put(&world, "b.json", "{\"b\":1,\"a\":2}");
     assert_eq!(
         code(&doc(&world, ["update", "b.json", "--", "jq", ".a = 3"])),
@@ -278,7 +278,7 @@ fn the_command_dies_with_the_update_and_nothing_is_written() {
     assert_eq!(code(&output), 0, "the lock is free: {output:?}");
 }
 
-/// Its first child, once there is one.
+/// Returns the first child of a process, once there is one.
 fn child_of(pid: u32) -> u32 {
     let mut child = None;
     until("it has a child", || {
@@ -333,14 +333,14 @@ fn a_signal_is_for_the_command_which_decides() {
 fn a_command_that_is_over_is_not_waited_for_after_a_signal() {
     let world = World::new();
     put(&world, "a.json", "{}");
-    // The other one keeps the output open.
+    // The background process keeps the output open.
     let script = "sleep 1000 & echo $! > left.new; mv left.new left; echo '[]'";
     let mut command = world.tenure();
     command.args(["doc", "update", "a.json", "--", "sh", "-c", script]);
     let mut update = command.stdout(Stdio::null()).spawn().unwrap();
     until_exists(&world.path("left"));
     let left: u32 = get(&world, "left").trim().parse().unwrap();
-    // A signal that comes before the end of the command is for the command.
+    // A signal before the end of the command goes to the command.
     let mut status = None;
     until("the end of the update", || {
         signal(update.id(), libc::SIGTERM);

@@ -1,4 +1,4 @@
-//! Waiting for a document, and what people see of it.
+//! Waiting for a document, and the messages about it.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};

@@ -9,10 +9,10 @@ use crate::world::{World, code, text};
 const BEFORE: &str = "{\"n\":1}\n";
 const AFTER: &str = "{\"n\":2}\n";
 
-/// What every document remembers before the update: its last writer's token, long ago.
+/// The token that every document remembers before the update: that of a writer long ago.
 const OLD: u64 = 5;
 
-/// The document, and the note of a write under the old token.
+/// Makes the document, and the note of a write under the old token.
 fn before(world: &World, directory: &str) {
     put(world, &format!("{directory}/a.json"), BEFORE);
     let fence = serde_json::json!({
@@ -24,7 +24,7 @@ fn before(world: &World, directory: &str) {
     put(world, &format!("{directory}/.a.json.note"), &note);
 }
 
-/// The token that a document remembers.
+/// Returns the token that a document remembers.
 fn remembered(world: &World, directory: &str) -> u64 {
     let note = bytes(world, &format!("{directory}/.a.json.note"));
     let note: Value = serde_json::from_str(&note).unwrap();
@@ -33,7 +33,7 @@ fn remembered(world: &World, directory: &str) -> u64 {
 
 #[test]
 fn a_fenced_update_killed_at_any_system_call_never_leaves_a_document_newer_than_its_fence() {
-    // The store is asked with a few system calls only, which are no concern of this test.
+    // A file store is asked with a few system calls only, which are no concern of this test.
     let world = World::file();
     let run = world.run(["build", "--", "sh", "-c", "echo $TENURE_TOKEN"]);
     let new: u64 = text(&run.stdout).trim().parse().unwrap();
@@ -55,14 +55,14 @@ fn a_fenced_update_killed_at_any_system_call_never_leaves_a_document_newer_than_
             found == AFTER || (found == BEFORE && !told),
             "{point:?}: {found}"
         );
-        // Whatever happened, the fence of before is not forgotten.
+        // In every case the earlier fence is not forgotten.
         match (found.as_str(), remembered(&world, &directory)) {
             (AFTER, token) if token == new => afters += 1,
             (BEFORE, token) if token == new => fenced_befores += 1,
             (BEFORE, OLD) => befores += 1,
             (found, token) => panic!("{point:?}: {found} under token {token}"),
         }
-        // The holder goes on.
+        // The holder itself goes on.
         let again = write(&world, b"{\"n\":8}\n", ["--token", &token, &name]);
         assert_eq!(code(&again), 0, "{point:?}: {again:?}");
         done(&world, ["clean", "--yes", &name]);

@@ -1,9 +1,9 @@
 //! SIGKILL at every system call that changes something; SIGSTOP at one of them.
 //!
-//! A command is traced once, to see which calls it makes. Then it is made anew for each of those
-//! calls, on documents of its own, and killed instead of making it. Calls that only look change
-//! nothing that a crash could leave, so being killed at them is the same as being killed at the
-//! next one. Only the thread that works is traced: strace counts calls by thread.
+//! A command is traced once, to list the calls it makes. Then it is made anew for each of those
+//! calls, on documents of its own, and killed instead of making it. A kill at a call that only
+//! looks leaves nothing but what a kill at the next call leaves, so such calls are left out. Only
+//! the thread that works is traced: strace counts calls by thread.
 
 mod fenced;
 mod one;
@@ -23,7 +23,7 @@ const CALLS: &str = "write,pwrite64,writev,flock,open,openat,creat,close,unlink,
                      sync_file_range,ftruncate,fallocate,fchmod,fchmodat,fchown,fchownat,utimensat,\
                      clone,clone3,vfork,exit_group";
 
-/// A system call of a command: the how-many-th of its kind, and as strace shows it.
+/// The n-th system call of a kind that a command makes, and its line in the trace.
 #[derive(Debug, Clone)]
 pub struct Point {
     call: String,
@@ -31,15 +31,15 @@ pub struct Point {
     pub line: String,
 }
 
-/// `tenure ARGUMENTS` in a directory, traced into a file.
+/// Returns `tenure ARGUMENTS` in a directory, traced into a file.
 fn traced(world: &World, directory: &str, arguments: &[&str]) -> Command {
     let trace = world.path("trace").display().to_string();
     let filter = format!("trace={CALLS}");
     strace(world, directory, &["-o", &trace, "-e", &filter], arguments)
 }
 
-/// `tenure ARGUMENTS` in a directory, with a signal at a call. SIGKILL comes instead of the call,
-/// SIGSTOP after it.
+/// Returns `tenure ARGUMENTS` in a directory, with a signal at a call. SIGKILL comes instead of the
+/// call, SIGSTOP after it.
 fn signalled(
     world: &World,
     directory: &str,
@@ -54,7 +54,7 @@ fn signalled(
     strace(world, directory, &options, arguments)
 }
 
-/// `tenure ARGUMENTS` in a directory, under strace with these options.
+/// Returns `tenure ARGUMENTS` in a directory, under strace with these options.
 pub fn strace(world: &World, directory: &str, options: &[&str], arguments: &[&str]) -> Command {
     let mut command = Command::new("strace");
     world.prepare(&mut command);
@@ -64,16 +64,16 @@ pub fn strace(world: &World, directory: &str, options: &[&str], arguments: &[&st
     command
 }
 
-/// Where a command is killed: its calls, from the first that names one of the documents' files.
+/// A command that is killed at its calls, from the first that names one of the documents' files.
 pub struct Victim<'a> {
     pub world: &'a World,
-    /// Makes the documents as they are before, in a directory.
+    /// Makes the documents as they are before the command, in a directory.
     pub before: fn(&World, &str),
     pub arguments: &'a [&'a str],
 }
 
 impl Victim<'_> {
-    /// The calls of the command, which must succeed.
+    /// Returns the calls of the command, which must succeed.
     #[track_caller]
     pub fn points(&self) -> Vec<Point> {
         let directory = self.fresh("traced");
@@ -86,8 +86,8 @@ impl Victim<'_> {
         points
     }
 
-    /// The command in a directory of its own, killed instead of making that call: the directory
-    /// and whether it was acknowledged.
+    /// Kills the command instead of that call, in a directory of its own. Returns the directory,
+    /// and whether the command was acknowledged.
     #[track_caller]
     pub fn kill(&self, number: usize, point: &Point) -> (String, bool) {
         let directory = self.fresh(&format!("killed-{number}"));
@@ -97,7 +97,7 @@ impl Victim<'_> {
         (directory, !output.stdout.is_empty())
     }
 
-    /// The command in a directory of its own, standing still after that call.
+    /// Stops the command after that call, in a directory of its own.
     #[track_caller]
     pub fn stop(&self, number: usize, point: &Point) -> (String, Stopped) {
         let directory = self.fresh(&format!("stopped-{number}"));
@@ -128,7 +128,7 @@ fn points(trace: &str) -> Vec<Point> {
         };
         let number = numbers.entry(call.to_owned()).or_insert(0);
         *number += 1;
-        // The first file that it makes is a lock file.
+        // The first file that the command makes is a lock file.
         begun |= line.contains(".json.lock");
         if begun {
             points.push(Point {
@@ -151,7 +151,7 @@ pub struct Stopped {
 }
 
 impl Stopped {
-    /// Lets it go on to its end, which must be a good one.
+    /// Lets the command go on to its end, which must be good.
     #[track_caller]
     pub fn go_on(self) {
         let tracer = self.tracer.id();
@@ -163,7 +163,7 @@ impl Stopped {
     }
 }
 
-/// A file in one of the directories.
+/// Returns the path of a file in one of the directories.
 pub fn at(world: &World, directory: &str, name: &str) -> PathBuf {
     world.path(directory).join(name)
 }

@@ -33,7 +33,7 @@ fn a_document_whose_update_is_killed_at_any_system_call_is_before_or_after() {
             _ => panic!("{point:?}: {found}, told: {told}"),
         }
         assert_eq!(bytes(&world, &name), found, "{point:?}");
-        // The next one is not held up by what is left.
+        // The next update is not held up by what is left.
         let update = ["update", "--no-wait", &name, "--", "sed", "s/[12]/3/"];
         done(&world, update);
         assert_eq!(bytes(&world, &name), "{\"n\":3}\n", "{point:?}");
@@ -79,7 +79,7 @@ fn a_document_whose_creation_is_killed_at_any_system_call_is_there_whole_or_not_
                 "{point:?}"
             ),
         }
-        // The lock file comes first: without it there is nothing to be cleaned.
+        // The lock file comes first: without it there is nothing to clean.
         if path.exists() || at(&world, &directory, ".a.json.lock").exists() {
             done(&world, ["clean", "--yes", path.to_str().unwrap()]);
         }

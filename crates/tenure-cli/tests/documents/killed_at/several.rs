@@ -37,7 +37,7 @@ fn several_documents_whose_update_is_killed_at_any_system_call_change_all_or_non
         let (directory, told) = place.kill(number, point);
         let [a, b] = ["x/a.json", "y/b.json"].map(|name| format!("{directory}/{name}"));
         let left = both(&directory);
-        // Whoever comes next finishes both, whichever it reads.
+        // The next reader finishes both documents, whichever it reads.
         match number % 3 {
             0 => done(&world, ["read", &a]),
             1 => done(&world, ["read", &b]),

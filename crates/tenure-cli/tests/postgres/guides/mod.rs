@@ -1,17 +1,16 @@
-//! The guides do what they say: every command of their console blocks is run, and prints what the
-//! page shows.
+//! The guides are right: every command of their console blocks is run, and prints what they show.
 //!
 //! A page is one session of bash in a fresh git repository, with `tenure` on its path, in the name
-//! of `ana@desk`. Lines that begin with `$ ` are run in order; the lines after one are what it
-//! prints, on stdout or stderr. A command that ends in `&` goes on beside the others, and may print
-//! later.
+//! of `ana@desk`. Lines that begin with `$ ` are run in order; the lines after each are its output,
+//! on stdout or stderr. A command that ends in `&` goes on beside the others, and may print later.
 //!
-//! What a reader need not see stands in a comment before the block, as `<!-- run: COMMAND -->`.
-//! There `until_so COMMAND` tries until the command succeeds, and `stop_background` ends what goes
-//! on. A block after `<!-- not run -->` is not run.
+//! A command that a reader need not see stands in a comment before the block, as
+//! `<!-- run: COMMAND -->`. There `until_so COMMAND` tries until the command succeeds, and
+//! `stop_background` ends the commands in the background. A block after `<!-- not run -->` is not
+//! run.
 //!
-//! Output is compared after `normalise`. An id that the page shows stands for the one that was
-//! really printed in its place, in the commands that follow, too.
+//! Output is compared after `normalise`. An id that the page shows stands for the id that was
+//! really printed in its place, also in the commands that follow.
 
 mod normalise;
 mod page;
@@ -105,7 +104,7 @@ fn several_machines_do_what_the_guide_says() {
     }
 }
 
-/// A guide that is added is run.
+/// A guide that is added must be run, too.
 #[test]
 fn every_page_with_commands_is_run() {
     let run = [

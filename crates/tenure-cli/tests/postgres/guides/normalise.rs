@@ -1,4 +1,4 @@
-//! What differs from one run to the next, taken out of a line.
+//! Replaces the parts of a line that differ from one run to the next.
 //!
 //! | in a line | becomes |
 //! |---|---|
@@ -7,10 +7,10 @@
 //! | a duration, such as `1.9s`, `508ms`, `10m 00s` | `DURATION` |
 //! | a number of three digits or more, such as a pid or a token; sizes, and the number of a user | `N` |
 //! | the name of the machine and of the file system, the folders of the test | those of the page |
-//! | what doctor finds of sandboxes, which not everybody may try | `FOUND` |
+//! | the finding of doctor about sandboxes, which not every user may try | `FOUND` |
 //! | columns of a table | two blanks apart |
 
-/// Returns the words of a line, what differs replaced.
+/// Returns a line with the differing parts replaced.
 pub fn normalise(line: &str) -> String {
     let mut words: Vec<String> = line.split_whitespace().map(normalise_word).collect();
     // `10m 00s` is one duration.
@@ -33,7 +33,7 @@ pub fn normalise(line: &str) -> String {
         }
     }
     let joined = words.join(" ");
-    // Not everybody may try it.
+    // Not every user may try this.
     if let Some((before, _)) = joined.split_once("sandbox: ") {
         return format!("{before}sandbox: FOUND");
     }
@@ -87,8 +87,8 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The length of the next piece: letters, digits and what is inside of times and durations, or one
-/// other character.
+/// Returns the length of the next piece: letters, digits and the signs inside of times and
+/// durations, or one other character.
 fn piece_length(text: &str) -> usize {
     let inside = |c: char| c.is_ascii_alphanumeric();
     let Some(first) = text.chars().next() else {
@@ -105,7 +105,7 @@ fn piece_length(text: &str) -> usize {
         return 36;
     }
     let mut length = text.find(|c| !inside(c)).unwrap_or(text.len());
-    // The point of `1.9s`.
+    // This is the point of `1.9s`.
     let digits = text[..length].bytes().all(|byte| byte.is_ascii_digit());
     if digits && let Some(fraction) = text[length..].strip_prefix('.') {
         let more = fraction.find(|c| !inside(c)).unwrap_or(fraction.len());
@@ -119,7 +119,7 @@ fn piece_length(text: &str) -> usize {
 fn is_id(piece: &str) -> bool {
     let made_of = |allowed: fn(u8) -> bool| piece.bytes().all(allowed);
     match piece.len() {
-        // An id has none of these four letters, and a long word has.
+        // An id never has one of these four letters, and a long word does.
         16 => made_of(|byte| {
             byte.is_ascii_digit() || byte.is_ascii_lowercase() && !b"ilou".contains(&byte)
         }),
@@ -132,7 +132,7 @@ fn is_id(piece: &str) -> bool {
     }
 }
 
-/// The two shapes of a time: to the millisecond, and to the second.
+/// The two forms of a time: to the millisecond, and to the second.
 const TIMES: [&str; 2] = ["0000-00-00T00:00:00.000Z", "0000-00-00T00:00:00Z"];
 
 fn is_time(piece: &str) -> bool {

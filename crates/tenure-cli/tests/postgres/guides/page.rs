@@ -1,4 +1,4 @@
-//! The commands of a page, and what it says that they print.
+//! The commands of a page, and the output that it shows.
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,9 @@ pub struct Page {
 }
 
 pub enum Step {
-    /// Run, and not shown to the reader.
+    /// A command that is run, and not shown to the reader.
     Hidden(String),
-    /// Shown, with the lines that it prints.
+    /// A command that is shown, with its output.
     Shown {
         command: String,
         printed: Vec<String>,

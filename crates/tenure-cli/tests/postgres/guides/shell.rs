@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::normalise::{ids, normalise};
 use crate::world::DEADLINE;
 
-/// What the hidden commands of a page may use.
+/// Functions for the hidden commands of a page.
 const FUNCTIONS: &str = r#"
 last=0
 until_so() {
@@ -28,7 +28,7 @@ pub struct Shell {
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
     commands: usize,
-    /// The real id of each id that the page shows.
+    /// The real id for each id that the page shows.
     ids: BTreeMap<String, String>,
 }
 
@@ -101,8 +101,7 @@ impl Shell {
             if !command.ends_with('&') {
                 break printed;
             }
-            // What goes on in the background prints when it has something to say, and may say more
-            // later.
+            // A command in the background prints at some time, and may print more later.
             let whole = printed
                 .split_inclusive('\n')
                 .filter(|line| line.ends_with('\n'));
@@ -128,7 +127,7 @@ impl Shell {
         }
     }
 
-    /// Runs a command to its end, and returns the file it prints to.
+    /// Runs a command to its end, and returns the file with its output.
     fn run(&mut self, command: &str) -> PathBuf {
         self.commands += 1;
         let number = self.commands;
@@ -148,7 +147,7 @@ impl Shell {
         file
     }
 
-    /// Returns what was printed, with the folders and the machine of the page.
+    /// Returns the output, with the folders and the machine of the page.
     fn as_on_the_page(&self, printed: &str) -> String {
         let here = self.directory.path().canonicalize().unwrap();
         let host = rustix::system::uname();
@@ -162,7 +161,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // What still goes on is told to end, and bash waits for it.
+        // Commands in the background are told to end, and bash waits for them.
         drop(self.orders.write_all(b"stop_background; exit\n"));
         drop(self.bash.wait());
     }

@@ -1,4 +1,4 @@
-//! Cut short, or full of nonsense.
+//! Databases that are cut short, or full of nonsense.
 
 use std::fs::{self, OpenOptions};
 
@@ -46,7 +46,7 @@ fn nonsense_in_the_place_of_the_database_is_refused_and_left_as_it_is() {
     assert_eq!(fs::read(world.path("store/tenure.db")).unwrap(), nonsense);
 }
 
-/// A holder, and its database cut to nothing.
+/// Makes a holder, and cuts its database to nothing. Returns the holder and its token.
 fn cut_under_a_holder(world: &World) -> (Holder, u64) {
     take(world, "x");
     fold_the_log(world);

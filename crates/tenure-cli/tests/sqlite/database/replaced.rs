@@ -1,4 +1,4 @@
-//! Deleted, or another file in its place.
+//! Databases that are deleted, or replaced by another file.
 
 use std::fs;
 use std::process::Command;
@@ -24,7 +24,7 @@ fn deleted_with_its_log(world: &World) {
     }
 }
 
-/// Puts back what `save` copied.
+/// Puts back the copies that `save` made.
 fn replaced_by_an_older_copy(world: &World) {
     deleted_with_its_log(world);
     for name in FILES {
@@ -36,20 +36,20 @@ fn replaced_by_an_older_copy(world: &World) {
     }
 }
 
-/// One file renamed over the other: there is no moment without a database.
+/// Renames one file over the other: there is no moment without a database.
 fn renamed_over(world: &World) {
     let (saved, path) = (world.path("saved/tenure.db"), world.path("store/tenure.db"));
     fs::rename(saved, path).unwrap();
 }
 
-/// The database stays, without what is in the log only.
+/// Keeps the database, and drops everything that is only in the log.
 fn left_without_its_log(world: &World) {
     for name in &FILES[1..] {
         fs::remove_file(world.path("store").join(name)).unwrap();
     }
 }
 
-/// Makes a store that is in the log only: nothing of it has been folded into the database.
+/// Makes a store that is only in the log: nothing of it has been folded into the database.
 fn young(world: &World) {
     take(world, "x");
     take(world, "x");
@@ -71,7 +71,7 @@ fn save(world: &World) {
     }
 }
 
-/// The holder stops, and until then nobody else has the lock.
+/// Asserts that the holder stops, and that no other process has the lock before that.
 fn assert_the_holder_stops_first(make: fn(&World), lose: Lose) {
     let world = World::new();
     make(&world);
@@ -86,8 +86,8 @@ fn assert_the_holder_stops_first(make: fn(&World), lose: Lose) {
     assert_nothing_is_left(&world);
 }
 
-/// Whoever waits when it happens goes on waiting and has the lock in the end. Whoever comes then
-/// may be refused, and is told why.
+/// Asserts that a process which waits when it happens goes on waiting, and has the lock in the end.
+/// A newcomer may be refused, and is told why.
 fn assert_waiters_go_on(make: fn(&World), lose: Lose) {
     let world = World::new();
     make(&world);
@@ -138,7 +138,7 @@ fn the_holder_of_a_database_renamed_over_stops_before_anyone_is_let_in() {
     assert_the_holder_stops_first(save, renamed_over);
 }
 
-/// Whoever comes before it has noticed may be let in: only the tokens keep them apart.
+/// A newcomer may be let in before the holder has noticed: only the tokens keep them apart.
 #[test]
 fn the_holder_of_a_database_left_without_its_log_stops_and_tokens_do_not_go_back() {
     let world = World::new();

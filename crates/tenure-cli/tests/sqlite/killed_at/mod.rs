@@ -1,13 +1,13 @@
 //! SIGKILL at every system call.
 //!
-//! A command is traced once, to see which calls it makes. Then it is made anew for each of
-//! those calls and killed instead of making it. After each kill fresh commands look at what is
-//! left: one writer at most, nothing that nobody can end, everyone in line served, tokens
-//! increasing, the database whole.
+//! A command is traced once, to list the calls it makes. Then it is made anew for each of those
+//! calls, and killed instead of making it. After each kill fresh commands look at what is left: one
+//! writer at most, no lease that cannot be ended, every waiter served, tokens increasing, the
+//! database whole.
 //!
-//! All calls that write, lock, make or remove are taken, from the first one on the store; where
-//! they are more than a test has time for, every so-many-th, and the test says so. With
-//! `TENURE_TEST_EVERY_CALL` set, none is left out.
+//! All calls that write, lock, make or remove are taken, from the first one on the store. If a test
+//! has no time for so many, it takes every n-th, and says so. With `TENURE_TEST_EVERY_CALL` set,
+//! none is left out.
 
 mod acquire;
 mod recover;
@@ -28,21 +28,21 @@ use crate::world::{World, text};
 const CALLS: &str = "pwrite64,write,fcntl,flock,open,openat,unlink,unlinkat,rename,fsync,\
                      fdatasync,mkdir,mkdirat,mknod,mknodat,ftruncate,fallocate";
 
-/// A system call of a command: the how-many-th of its kind.
+/// The n-th system call of a kind that a command makes.
 #[derive(Debug, Clone)]
 pub struct Point {
     call: String,
     number: usize,
 }
 
-/// `tenure ARGUMENTS`, traced into a file.
+/// Returns `tenure ARGUMENTS`, traced into a file.
 pub fn traced(world: &World, arguments: &[&str]) -> Command {
     let trace = world.path("trace").display().to_string();
     let filter = format!("trace={CALLS}");
     strace(world, &["-o", &trace, "-e", &filter], arguments)
 }
 
-/// `tenure ARGUMENTS`, killed instead of making a call.
+/// Returns `tenure ARGUMENTS`, killed instead of making a call.
 pub fn killed(world: &World, point: &Point, arguments: &[&str]) -> Command {
     let Point { call, number } = point;
     let filter = format!("trace={call}");
@@ -59,7 +59,7 @@ fn strace(world: &World, options: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// The calls of the command that was traced last, from the first on the store; at most so many.
+/// Returns the calls of the command traced last, from the first on the store; at most so many.
 pub fn points(world: &World, most: usize) -> Vec<Point> {
     let trace = std::fs::read(world.path("trace")).unwrap();
     let trace = text(&trace);
@@ -68,7 +68,7 @@ pub fn points(world: &World, most: usize) -> Vec<Point> {
     let mut points = Vec::new();
     let mut begun = false;
     for line in trace.lines() {
-        // "1234  pwrite64(13, ..." or "1234  <... fcntl resumed>"
+        // A line reads "1234  pwrite64(13, ..." or "1234  <... fcntl resumed>".
         let after_pid = line.trim_start_matches(|c: char| c.is_ascii_digit()).trim();
         let Some((call, _)) = after_pid.split_once('(') else {
             continue;
@@ -99,7 +99,7 @@ pub fn points(world: &World, most: usize) -> Vec<Point> {
     points
 }
 
-/// Whether it was killed. If not, it came to a good end: it made fewer calls this time.
+/// Tells whether the command was killed. If not, it must have succeeded with fewer calls this time.
 #[track_caller]
 pub fn was_killed(output: &Output) -> bool {
     let by = output.status.signal().unwrap_or(0);
@@ -112,7 +112,7 @@ pub fn was_killed(output: &Output) -> bool {
     }
 }
 
-/// How often the command was really killed.
+/// A count of the real kills.
 pub struct Kills {
     points: usize,
     killed: usize,
@@ -133,7 +133,7 @@ impl Kills {
         killed
     }
 
-    /// Most kills must have happened, or nothing was proved.
+    /// Asserts that most kills happened, as otherwise nothing was proved.
     #[track_caller]
     pub fn assert_real(&self) {
         let Self { points, killed } = self;

@@ -1,4 +1,4 @@
-//! `tenure recover`, killed, with a lease that is stale and someone in line for it.
+//! `tenure recover`, killed, with a stale lease and a waiter for it.
 //!
 //! The recovery is made two hours later by the clock that decides, in a time namespace.
 
@@ -9,18 +9,18 @@ use crate::other_sqlite::Database;
 use crate::process::{Process, TELL, assert_nothing_is_left, take, until_in_line};
 use crate::world::{World, code};
 
-/// A command, two hours later.
+/// Runs a command two hours later.
 fn later(world: &World, command: &Command) -> Output {
     let mut later = Command::new("unshare");
     world.prepare(&mut later);
     later.args(["--time", "--boottime", "7200", "--fork"]);
-    // It tells nothing useful of a child that was killed; the shell does.
+    // `unshare` does not report a child that was killed as a shell does.
     later.args(["sh", "-c", "\"$@\"; exit $?", "sh"]);
     later.arg(command.get_program()).args(command.get_args());
     later.output().unwrap()
 }
 
-/// A lease that will be over by then, and a waiter that will not.
+/// Makes a lease that will be over by then, and a waiter that will not.
 fn stale_and_awaited(world: &World) -> (String, Process) {
     let lease = world.lock(["x", "--ttl", "1h"]);
     let run = ["run", "--wait", "24h", "--owner", "next", "x"];

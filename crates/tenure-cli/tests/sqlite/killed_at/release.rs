@@ -1,4 +1,4 @@
-//! `tenure release`, killed while someone is in line.
+//! `tenure release`, killed while another process waits.
 
 use std::time::Duration;
 

@@ -22,7 +22,7 @@ fn the_lock_of_a_run_killed_at_any_system_call_is_free_within_a_second() {
         kills.count(&killed(&world, point, &RUN).output().unwrap());
         let held = held(&world);
         assert!(held.len() <= 1, "{point:?}: {held:?}");
-        // Its command may go on for a moment, and keeps the lock until then.
+        // The command may go on for a moment, and keeps the lock until then.
         let free = holds_within(Duration::from_secs(1), || world.is_free("x"));
         assert!(free, "{point:?}: {held:?}");
         let token = take(&world, "x");

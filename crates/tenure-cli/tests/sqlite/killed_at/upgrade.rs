@@ -77,7 +77,7 @@ fn a_waiting_upgrade_killed_at_any_system_call_does_not_keep_readers_out() {
         let read = ["run", "--wait", "60s", "--owner", "second", "x=read"];
         let second = Process::tenure(&world, read.into_iter().chain(["--", "true"]));
         if waits {
-            // It may be killed meanwhile, and then the reader is in at once.
+            // The upgrade may be killed meanwhile, and then the reader is in at once.
             until("the second reader waits or was in", || {
                 let waiting = waiting(&world);
                 waiting.is_empty() || waiting.iter().any(|waiter| waiter["owner"] == "second")

@@ -1,4 +1,5 @@
-//! A waiter killed: as it gets in line, as it waits, as it is offered the lock and takes it up.
+//! A waiter that is killed as it gets in line, as it waits, or as it is offered the lock and takes
+//! it up.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ const WAIT: [&str; 8] = [
     "lock", "x", "--ttl", "1h", "--wait", "60s", "--owner", "first",
 ];
 
-/// Long enough for a slow machine, and shorter than an offer that nobody takes up.
+/// Long enough for a slow machine, and shorter than an offer that is not taken up.
 const SOON: Duration = Duration::from_secs(4);
 
 #[test]
@@ -42,7 +43,7 @@ fn a_waiter_killed_at_any_system_call_does_not_hold_up_the_next() {
         let second = Process::in_line(&world, "x", "second");
         assert_eq!(code(&world.call(["release", &lease])), 0);
         kills.count(&first.end());
-        // Either it was killed too early, or its lease is there whole.
+        // If the waiter was not killed too early, its lease is there whole.
         release_all(&world);
         let (token, took) = timed(|| second.token_within(SOON));
         slowest = slowest.max(took);

@@ -4,14 +4,14 @@
 ///
 /// Text that did not pass the check gives some tokens, and an end.
 #[derive(Clone)]
-pub(crate) struct Lexer<'a> {
+pub struct Lexer<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Lexer<'a> {
     /// Returns the tokens of a text.
-    pub(crate) fn of(text: &'a str) -> Self {
+    pub fn of(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
 }

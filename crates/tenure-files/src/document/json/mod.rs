@@ -16,7 +16,7 @@ mod lexer;
 use serde::de::IgnoredAny;
 
 pub(crate) use flaw::Flaw;
-pub(crate) use lexer::Lexer;
+pub use lexer::Lexer;
 
 /// The largest document, in bytes: it is held in memory whole, more than once.
 pub const DOCUMENT_BYTES_MAX: usize = 256 << 20;

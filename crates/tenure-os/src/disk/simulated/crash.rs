@@ -1,14 +1,14 @@
 //! All states that a power loss may leave.
 //!
 //! Every name is what it durably was, or what any change since made of it: changes to different
-//! names reach the disk in any order, those to one name in their own. Every file that a name leads
-//! to has its durable content, all that was written, or a torn form between. Names and contents do
-//! not wait for each other, nor do directories. The mode of a directory is the durable one or the
-//! newest. What happened to directories themselves happened in its order.
+//! names reach the disk in any order, changes to one name in their own. Every file that a name
+//! leads to has its durable content, all that was written, or a torn form between. Names and
+//! contents do not wait for each other, nor do directories. The mode of a directory is the durable
+//! one or the newest. Changes of directories themselves are kept in their order.
 //!
 //! Temporary files are the exception: they come and go together, and their content is not torn.
-//! Their process is dead, nobody else reads them, and each on its own would double the number of
-//! states. Nor is the content of a lock file torn, which is for people.
+//! Their process is dead, no other process reads them, and each on its own would double the number
+//! of states. The content of a lock file is for people, and is not torn either.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use super::state::{Directory, File, Inode, InodeId, State};
 use crate::replace::target_of_temporary;
 
-/// Up to so many states all are tried; of more, the corners and a sample.
+/// All states are tried up to this number; of more, the corners and a sample.
 pub const ALL_MAX: u128 = 4096;
 
 /// The number of states that are drawn where not all are tried.
@@ -25,13 +25,13 @@ const SAMPLES: usize = 1024;
 
 /// One thing that a power loss decides.
 enum Choice {
-    /// The meaning of a name, or of several that go together.
+    /// The meaning of a name, or of several names that go together.
     Names(Vec<Name>),
     /// The content of a file.
     Content { inode: InodeId, contents: Vec<File> },
-    /// The mode of a directory: that before its last change, or that after it.
+    /// The mode of a directory: the one before its last change, or the one after it.
     Mode(PathBuf),
-    /// How many of the moves of directories are kept.
+    /// The number of the moves of directories that are kept.
     Moves(usize),
 }
 
@@ -43,21 +43,22 @@ struct Name {
 }
 
 impl State {
-    /// Tells every state that a power loss may leave, some of them twice; the last one is that
-    /// where everything reached the disk. Everything in them is durable.
+    /// Tells every state that a power loss may leave, some of them twice; in the last one
+    /// everything reached the disk. Everything in them is durable.
     pub fn after_power_loss(&self, tell: &mut dyn FnMut(State)) {
         self.after_power_loss_up_to(ALL_MAX, tell);
     }
 
-    /// The same, where of more than `all_max` states some are tried.
+    /// Tells such states; if there are more than `all_max`, only some of them.
     pub fn after_power_loss_up_to(&self, all_max: u128, tell: &mut dyn FnMut(State)) {
         let choices = self.choices();
         let sizes: Vec<usize> = choices.iter().map(Choice::len).collect();
         let possible = sizes.iter().map(|size| *size as u128).product::<u128>();
         let mut visit = |picks: &[usize]| tell(self.settled(&choices, picks));
-        match possible <= all_max {
-            true => all(&sizes, &mut visit),
-            false => some(&sizes, SAMPLES.min(all_max as usize / 4), &mut visit),
+        if possible <= all_max {
+            all(&sizes, &mut visit)
+        } else {
+            some(&sizes, SAMPLES.min(all_max as usize / 4), &mut visit)
         }
     }
 
@@ -83,9 +84,10 @@ impl State {
                     name,
                     meanings,
                 };
-                match is_temporary {
-                    true => temporary.push(name),
-                    false => choices.push(Choice::Names(vec![name])),
+                if is_temporary {
+                    temporary.push(name)
+                } else {
+                    choices.push(Choice::Names(vec![name]))
                 }
             }
         }
@@ -111,7 +113,7 @@ impl State {
         choices
     }
 
-    /// The state after these picks.
+    /// Returns the state that these picks make.
     fn settled(&self, choices: &[Choice], picks: &[usize]) -> State {
         let mut entries: Vec<_> = self
             .directories
@@ -145,18 +147,22 @@ impl State {
             boot: self.boot + 1,
             ..State::default()
         };
-        // Each keeps its place: a directory whose removal is lost comes back with its files.
-        let settled = |(inode, file): (&Arc<Inode>, &File)| match inode.is_durable() {
-            true if !inode.doomed => Arc::clone(inode),
-            _ => Arc::new(Inode::durable(file.clone())),
+        // Each inode keeps its place: a directory whose removal is lost comes back with its files.
+        let settled = |(inode, file): (&Arc<Inode>, &File)| {
+            if inode.is_durable() && !inode.doomed {
+                Arc::clone(inode)
+            } else {
+                Arc::new(Inode::durable(file.clone()))
+            }
         };
         state.inodes = self.inodes.iter().zip(files).map(settled).collect();
         for (path, entries) in self.directories.keys().zip(entries) {
             state.add_directory(path);
             let before = &self.directories[path];
-            let mode = match modes_kept.contains(&path) {
-                true => before.cached_mode,
-                false => before.durable_mode,
+            let mode = if modes_kept.contains(&path) {
+                before.cached_mode
+            } else {
+                before.durable_mode
             };
             let directory = state.directories.get_mut(path).expect("it was just added");
             directory.number = before.number;
@@ -176,7 +182,7 @@ impl State {
 }
 
 impl Directory {
-    /// The names that changed since it was synced, each with all that it may mean, the newest last.
+    /// Returns the names that changed since the last sync, each with all its meanings, newest last.
     fn undecided(&self) -> Vec<(OsString, Vec<Option<InodeId>>)> {
         let mut names: Vec<(OsString, Vec<Option<InodeId>>)> = Vec::new();
         for (name, meaning) in &self.cached {
@@ -194,9 +200,9 @@ impl Directory {
 }
 
 impl Inode {
-    /// Returns the contents that it may have after a power loss: nothing new, a part, parts of
-    /// zeros, everything; of what was overwritten also nothing at all, and the beginning of it
-    /// before the end of the old.
+    /// Returns the contents that the file may have after a power loss. An addition may be missing,
+    /// there in part, there in part as zeros, or whole; an overwritten file may also be empty, or
+    /// begin with the new content and end with the old.
     fn contents(&self) -> Vec<File> {
         if self.durable.bytes.starts_with(&self.cached.bytes) {
             // A file that was cut has its old length or its new one.
@@ -255,7 +261,7 @@ impl Choice {
     }
 }
 
-/// Every combination of picks.
+/// Visits every combination of picks.
 fn all(sizes: &[usize], visit: &mut dyn FnMut(&[usize])) {
     let mut picks = vec![0; sizes.len()];
     loop {
@@ -268,8 +274,8 @@ fn all(sizes: &[usize], visit: &mut dyn FnMut(&[usize])) {
     }
 }
 
-/// Both corners, everything that differs from one of them in one place, or in two if many are
-/// wanted, and a sample that is the same in every run.
+/// Visits both corners, everything that differs from one of them in one place, or in two if many
+/// samples are wanted, and a sample that is the same in every run.
 fn some(sizes: &[usize], samples: usize, visit: &mut dyn FnMut(&[usize])) {
     let newest: Vec<usize> = sizes.iter().map(|size| size - 1).collect();
     let oldest = vec![0; sizes.len()];
@@ -309,7 +315,7 @@ fn pairs(first: usize, second: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..first).flat_map(move |one| (0..second).map(move |other| (one, other)))
 }
 
-/// Returns true for the file of a ledger's lock. While it is held, its other name is there, too.
+/// Returns true for the names of a ledger's lock file. While it is held, both are there.
 pub(super) fn is_lock(name: &OsStr) -> bool {
     name == ".ledger.lock.tmp" || name == "ledger.lock"
 }

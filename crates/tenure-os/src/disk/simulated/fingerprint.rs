@@ -1,8 +1,8 @@
-//! The fingerprint of a state, without random parts and parts that nothing depends on.
+//! The fingerprint of a state, without its random parts and the parts that nothing depends on.
 //!
-//! Names of journals have random parts, so they differ between two runs that are otherwise the
-//! same: here journals are numbered in the order in which they are met. Temporary files of the dead
-//! are left out, as nobody reads them; otherwise each of them would double the number of states.
+//! Names of journals have random parts, so they differ between two runs that are otherwise equal:
+//! here journals are numbered in the order in which they are met. Temporary files of the dead are
+//! left out, as no process reads them; otherwise each would double the number of states.
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,13 +16,13 @@ const NOTE: &[u8] = b".note";
 const RANDOM: usize = 16;
 
 impl State {
-    /// The same for states that are the same. (64 bits: of a million different states, two fall
+    /// Returns a number that equal states share. (64 bits: of a million different states, two fall
     /// together once in 10^7 runs.)
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let mut journals = Journals::default();
         self.moves.hash(&mut hasher);
-        // Changes that are pending say in which boot they were made.
+        // Pending changes say in which boot they were made.
         if self
             .directories
             .keys()
@@ -82,14 +82,14 @@ impl State {
     }
 }
 
-/// The random parts of the journals met, in that order.
+/// The random parts of the journals, in the order in which they were met.
 #[derive(Default)]
 struct Journals {
     met: Vec<Vec<u8>>,
 }
 
 impl Journals {
-    /// A name without what is random.
+    /// Returns a name with its random part replaced by a number.
     fn canonical(&mut self, name: &OsStr) -> Vec<u8> {
         let bytes = name.as_encoded_bytes();
         match beside(name, JOURNAL) {
@@ -98,7 +98,7 @@ impl Journals {
         }
     }
 
-    /// A text in which the names of journals have numbers instead of what is random.
+    /// Returns a text in which the names of journals have numbers in place of their random parts.
     fn canonical_text(&mut self, text: &[u8]) -> Vec<u8> {
         let at = text.windows(JOURNAL.len()).position(|part| part == JOURNAL);
         let Some((at, start)) = at.and_then(|at| Some((at, at.checked_sub(RANDOM)?))) else {

@@ -4,18 +4,18 @@
 //! |---|---|
 //! | `state` | the files and directories, each with what is durable and what is only cached |
 //! | `crash` | all states that a power loss may leave of a state |
-//! | `fingerprint` | what tells one state from another |
+//! | `fingerprint` | a number that tells one state from another |
 //! | `tests` | claims about the simulated disk itself |
 //! | here | the [`Disk`] over a state: the log of operations, the states between them, the faults |
 //!
 //! # How a crash is tried
 //!
 //! A protocol runs once, and the disk remembers its state after every operation that changed it. A
-//! crash before operation *k* is the state it had then: a dead process does nothing more, so
-//! running the protocol again up to *k* would only give the same state. From each of them
-//! [`State::after_power_loss`] gives what a power loss may leave; the state itself, with what is
-//! cached still cached, is what a killed process leaves. The next process works on, and may lose
-//! the power later: both are tried.
+//! crash before operation *k* leaves the state of that moment: a dead process does nothing more, so
+//! running the protocol again up to *k* would only give the same state. [`State::after_power_loss`]
+//! gives what a power loss may leave of it; the state itself, with what is cached still cached, is
+//! what a killed process leaves. The next process works on, and may lose the power later: both are
+//! tried.
 
 mod crash;
 mod fingerprint;
@@ -40,18 +40,18 @@ pub use state::State;
 /// A fault besides the crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
     /// The operation of this number fails. A write that fails has written half.
     Fail(usize, Errno),
-    /// The sync of this number (of files and directories, from 0) says it is done, and is not.
+    /// The sync of this number (of files and directories, from 0) claims to be done, and is not.
     IgnoreSync(usize),
     /// Right before the first exchange another program renames a file with [`STRANGERS`] over the
     /// second name.
     Stranger,
 }
 
-/// What another program writes.
+/// The content that the other program writes.
 pub const STRANGERS: &[u8] = b"\"strangers\"";
 
 /// One call that a protocol made.
@@ -102,7 +102,7 @@ struct Machine {
     fault: Fault,
     operations: Vec<Operation>,
     syncs: usize,
-    /// The states there were, each with the number of operations done by then; None if nobody will
+    /// The states so far, each with the number of operations done by then; `None` if no test will
     /// ask.
     history: Option<Vec<(usize, State)>>,
 }
@@ -114,7 +114,7 @@ impl SimulatedDisk {
         Self::with(state, fault, Some(history))
     }
 
-    /// Does the same without remembering.
+    /// Makes a disk that starts with `state`, and remembers no other.
     pub fn without_history(state: State) -> Self {
         Self::with(state, Fault::None, None)
     }
@@ -132,12 +132,12 @@ impl SimulatedDisk {
         }
     }
 
-    /// The state now, with what is cached still cached.
+    /// Returns the state now, with what is cached still cached.
     pub fn state(&self) -> State {
         self.machine().state.clone()
     }
 
-    /// Every state there was, in order, with the number of operations done by then.
+    /// Returns every state so far, in order, with the number of operations done by then.
     pub fn history(&self) -> Vec<(usize, State)> {
         self.machine().history.clone().unwrap_or_default()
     }
@@ -171,7 +171,7 @@ impl SimulatedDisk {
         Ok(())
     }
 
-    /// Does one operation, unless it is the one to fail.
+    /// Does one operation, unless it is the one that must fail.
     fn operate<T>(
         &self,
         call: Call,
@@ -213,7 +213,7 @@ enum Outcome {
 }
 
 impl Outcome {
-    /// The error, for operations that do nothing when they fail.
+    /// Returns the error of operations that do nothing when they fail.
     fn or_fail(self) -> io::Result<()> {
         match self {
             Outcome::Fail(errno) => Err(errno.into()),
@@ -243,7 +243,8 @@ impl Disk for SimulatedDisk {
         })
     }
 
-    /// A look for what is not there is no operation: protocols do many of them, and nothing fails.
+    /// A look for a name that is free is no operation: protocols look often, and no such look
+    /// fails.
     fn exists(&self, path: &Path) -> io::Result<bool> {
         if self.machine().state.inode_at(path).is_err() {
             return Ok(false);
@@ -370,7 +371,7 @@ impl Disk for SimulatedDisk {
             outcome.or_fail()?;
             let inode = state.create(path)?;
             state.write(inode, target.as_os_str().as_encoded_bytes());
-            // Where it points is part of its name.
+            // The target of a link is part of its name.
             state.sync(inode);
             Ok(())
         })
@@ -529,12 +530,12 @@ impl Fresh for SimulatedFile {
 }
 
 impl Call {
-    /// Returns true if it makes something durable.
+    /// Returns true for calls that make something durable.
     pub fn is_sync(self) -> bool {
         matches!(self, Call::Sync | Call::SyncFile | Call::SyncDirectory)
     }
 
-    /// Returns true if it may change the state.
+    /// Returns true for calls that may change the state.
     pub fn changes(self) -> bool {
         !matches!(
             self,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::disk::{Attributes, Stamp};
 use crate::platform::Identity;
 
-/// The one device there is.
+/// The one device of the simulated disk.
 pub(super) const DEVICE: u64 = 1;
 
 /// Everything on a disk and in the cache above it.
@@ -17,7 +17,7 @@ pub(super) const DEVICE: u64 = 1;
 pub struct State {
     pub(super) directories: BTreeMap<PathBuf, Directory>,
     pub(super) inodes: Vec<Arc<Inode>>,
-    /// The changes of directories since the one above was synced, in order.
+    /// The changes of directories since the directory above was synced, in order.
     pub(super) moves: Vec<Move>,
     /// The number of power losses.
     pub boot: u32,
@@ -25,13 +25,13 @@ pub struct State {
     pub(super) made: u64,
 }
 
-/// One thing that happened to directories.
+/// One change of directories.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Move {
     Made(PathBuf),
     Renamed(PathBuf, PathBuf),
     Exchanged(PathBuf, PathBuf),
-    /// With what was in it, which comes back if the removal is lost.
+    /// A removal, with everything that was inside: it comes back if the removal is lost.
     Removed(PathBuf, Vec<(PathBuf, Directory)>),
 }
 
@@ -42,12 +42,12 @@ pub(super) struct InodeId(pub(super) usize);
 /// Names and what they mean.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Directory {
-    /// Its identity, whatever its name.
+    /// The identity, which a rename keeps.
     pub(super) number: u64,
     pub(super) durable_mode: u32,
     pub(super) cached_mode: u32,
     pub(super) durable: BTreeMap<OsString, InodeId>,
-    /// The changes since, in order; None removes the name.
+    /// The changes since the last sync, in order; `None` removes the name.
     pub(super) cached: Vec<(OsString, Option<InodeId>)>,
 }
 
@@ -55,9 +55,9 @@ pub(super) struct Directory {
 #[derive(Debug, Clone)]
 pub(super) struct Inode {
     pub(super) durable: File,
-    /// The content that everyone reads.
+    /// The content that every process reads.
     pub(super) cached: File,
-    /// A sync of it failed, so the cache forgot what it still has to save.
+    /// True after a failed sync: the cache forgot what it still has to save.
     pub(super) doomed: bool,
 }
 
@@ -89,7 +89,7 @@ impl State {
         directory.or_else(|| Some(self.inode_at(path).ok()?.0 as u64))
     }
 
-    /// Returns the stamp of a file. Nobody here writes to a file that has its name, so no time is
+    /// Returns the stamp of a file. No test writes to a file that has its name, so no time is
     /// needed.
     pub(super) fn stamp(&self, inode: InodeId) -> Stamp {
         Stamp {
@@ -104,7 +104,7 @@ impl State {
         self.directories.contains_key(path)
     }
 
-    /// The mode of a directory, as everyone sees it now.
+    /// Returns the mode of a directory, as every process sees it now.
     pub fn mode(&self, path: &Path) -> Option<u32> {
         Some(self.directories.get(path)?.cached_mode)
     }
@@ -115,7 +115,7 @@ impl State {
         Ok(())
     }
 
-    /// Removes a directory and all in it, in one.
+    /// Removes a directory and everything inside, in one step.
     pub(super) fn remove_tree(&mut self, path: &Path) {
         let directories = std::mem::take(&mut self.directories).into_iter();
         let (removed, left): (Vec<_>, Vec<_>) =
@@ -144,7 +144,7 @@ impl State {
         self.write(inode, bytes);
     }
 
-    /// Makes everything durable, but of a file only zeros in the place of its second half.
+    /// Makes everything durable, but leaves only zeros in the second half of this file.
     pub fn tear(&mut self, name: &str) {
         let is_it = |path: &PathBuf| path.file_name() == Some(OsStr::new(name));
         let path = self.paths().into_iter().find(is_it).expect("it is there");
@@ -160,14 +160,14 @@ impl State {
         self.boot += 1;
     }
 
-    /// The inode of a name, as everyone sees it now.
+    /// Returns the inode of a name, as every process sees it now.
     pub(super) fn inode_at(&self, path: &Path) -> io::Result<InodeId> {
         let (directory, name) = parts(path)?;
         let directory = self.directories.get(directory).ok_or_else(missing)?;
         directory.get(name).ok_or_else(missing)
     }
 
-    /// The file of a name, as everyone reads it now.
+    /// Returns the file of a name, as every process reads it now.
     pub fn file(&self, path: &Path) -> io::Result<Option<&File>> {
         let (directory, name) = parts(path)?;
         let directory = self.directories.get(directory).ok_or_else(missing)?;
@@ -175,7 +175,7 @@ impl State {
         Ok(inode.map(|inode| &self.inodes[inode.0].cached))
     }
 
-    /// All names in a directory, as everyone sees them now.
+    /// Returns all names in a directory, as every process sees them now.
     pub fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
         let directory = self.directories.get(path).ok_or_else(missing)?;
         let mut names: Vec<OsString> = directory.entries().into_keys().collect();
@@ -185,7 +185,7 @@ impl State {
         Ok(names)
     }
 
-    /// All paths there are now.
+    /// Returns all paths there are now.
     pub fn paths(&self) -> Vec<PathBuf> {
         let paths = |(path, directory): (&PathBuf, &Directory)| {
             let names = directory.entries().into_keys();
@@ -196,10 +196,10 @@ impl State {
 
     /// Fails if a name is taken.
     pub(super) fn require_free(&self, path: &Path) -> io::Result<()> {
-        match self.file(path)?.is_some() || self.directories.contains_key(path) {
-            true => Err(io::ErrorKind::AlreadyExists.into()),
-            false => Ok(()),
+        if self.file(path)?.is_some() || self.directories.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
         }
+        Ok(())
     }
 
     pub(super) fn create(&mut self, path: &Path) -> io::Result<InodeId> {
@@ -224,8 +224,8 @@ impl State {
         Ok(())
     }
 
-    /// Two changes, each of which may be lost on its own; the target is the old or the new one. A
-    /// directory is moved in one.
+    /// Renames a file by two changes, each of which may be lost on its own: the target is the old
+    /// or the new one. A directory is renamed by one.
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         if self.directories.contains_key(from) {
             self.require_free(to)?;
@@ -265,7 +265,7 @@ impl State {
         Ok(())
     }
 
-    /// Of two files these are two changes, each of which may be lost on its own.
+    /// Exchanges two names. Of files these are two changes, each of which may be lost on its own.
     pub(super) fn exchange(&mut self, one: &Path, other: &Path) -> io::Result<()> {
         if let (Ok(of_one), Ok(of_other)) = (self.inode_at(one), self.inode_at(other)) {
             for (path, inode) in [(other, of_one), (one, of_other)] {
@@ -306,7 +306,7 @@ impl State {
         self.move_directory(aside, other);
     }
 
-    /// With everything in it.
+    /// Moves a directory with everything inside.
     fn move_directory(&mut self, from: &Path, to: &Path) {
         let moved = |path: PathBuf| match path.strip_prefix(from) {
             Ok(rest) if rest.as_os_str().is_empty() => to.to_owned(),
@@ -336,7 +336,7 @@ impl State {
         Ok(())
     }
 
-    /// Puts this in the place of what a file says.
+    /// Replaces the content of a file.
     pub(super) fn overwrite(&mut self, inode: InodeId, bytes: &[u8]) {
         self.inode(inode).cached.bytes = bytes.to_vec();
     }
@@ -362,7 +362,8 @@ impl State {
         }
     }
 
-    /// Linux tells once that content could not be saved, and takes it for saved from then on.
+    /// Notes a failed sync. Linux tells once that content could not be saved, and takes it for
+    /// saved from then on.
     pub(super) fn doom(&mut self, inode: InodeId) {
         self.inode(inode).doomed = true;
     }
@@ -404,7 +405,7 @@ impl Directory {
         }
     }
 
-    /// All that is in it now.
+    /// Returns all names inside now, with their files.
     fn entries(&self) -> BTreeMap<OsString, InodeId> {
         let mut entries = self.durable.clone();
         for (name, inode) in &self.cached {

@@ -7,7 +7,7 @@ const DIRECTORY: &str = "/d";
 const TARGET: &str = "/d/a";
 const TEMPORARY: &str = "/d/t";
 
-/// A directory that holds `a`, which says `old`.
+/// Returns a disk with a directory that holds `a`, which says `old`.
 fn disk() -> SimulatedDisk {
     let mut state = State::default();
     state.add_directory(DIRECTORY);
@@ -15,7 +15,7 @@ fn disk() -> SimulatedDisk {
     SimulatedDisk::new(state, Fault::None)
 }
 
-/// Returns the contents that a name may have after a power loss now; None where it is not there.
+/// Returns the contents that a name may have after a power loss now; `None` where it is gone.
 fn after_power_loss(disk: &SimulatedDisk, path: &str) -> BTreeSet<Option<String>> {
     let mut found = BTreeSet::new();
     disk.state().after_power_loss(&mut |state| {
@@ -222,7 +222,7 @@ fn what_is_appended_is_torn_and_what_is_overwritten_is_mixed_until_it_is_synced(
     assert_eq!(after_power_loss(&disk, "/d/log"), set([None, Some("")]));
 }
 
-/// The directories there are after a power loss now, in every way.
+/// Returns the sets of directories that a power loss now may leave.
 fn directories_after_power_loss(disk: &SimulatedDisk) -> BTreeSet<Vec<String>> {
     let mut found = BTreeSet::new();
     disk.state().after_power_loss(&mut |state| {

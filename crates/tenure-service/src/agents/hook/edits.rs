@@ -10,6 +10,7 @@ use tenure_work::agents::guard::{self, ASKED_TTL, EDIT_TTL, EditDecision, Unheld
 use tokio::time::{Instant, timeout_at};
 
 use super::HookCall;
+use crate::Caller;
 use crate::waiting::ends;
 
 /// Waits for a decision until a deadline. A request that is late is left as it is, not dropped: a
@@ -56,7 +57,7 @@ pub async fn denied(
     Ok(
         match guard::hold(keeper, session, &edits.files, purpose, ttl).await? {
             EditDecision::Granted => None,
-            EditDecision::Denied(lease) => Some(held_by_another(&lease)),
+            EditDecision::Denied(lease) => Some(held_by_another(&lease, &call.caller)),
             EditDecision::Broken(lease, reason) => Some(format!(
                 "A person ends your lease on {}: {reason}. Nothing was changed. Leave the file alone until that person says \
                  otherwise, and work on something else.",
@@ -81,14 +82,14 @@ pub async fn told(keeper: &Keeper, session: &Session, files: &[PathBuf]) -> Resu
 }
 
 /// Returns what an agent is told whose file another one edits.
-fn held_by_another(lease: &Lease) -> String {
+fn held_by_another(lease: &Lease, caller: &Caller) -> String {
     let purpose = match &lease.purpose {
         Some(purpose) => format!(" for \"{purpose}\""),
         None => String::new(),
     };
     let ends = match lease.state {
         LeaseState::Expired => "its time is over, and it is free in some seconds".to_owned(),
-        _ => ends(lease),
+        _ => caller.in_words(ends(lease)),
     };
     format!(
         "{path} is being edited by {owner}{purpose}, since {since} ({age} ago); {ends}. Nothing was changed. \

@@ -36,7 +36,7 @@ pub fn denied(
             rule.shown(),
             rule.slot,
             directory.display(),
-            sandbox::how_to_allow(Some(event.program), &directory),
+            caller.in_words(sandbox::how_to_allow(Some(event.program), &directory)),
         ));
     }
     let order = match caller.around().leases.is_empty() {

@@ -32,7 +32,7 @@ use serde_json::Value;
 use tenure::config::GuardConfig;
 use tenure::{Error, Owner, Result};
 use tenure_api::agents::{Hook, Hooked};
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_work::agents::answer::{HookAnswer, denial};
 use tenure_work::agents::event::{EventKind, HookEvent};
 use tenure_work::agents::guard::{self, Edits};
@@ -105,7 +105,7 @@ impl<'a> HookCall<'a> {
         let mut event = read.map_err(|error| {
             let own = own.as_ref().ok();
             let answer = own.and_then(|own| own.answer_unread(&request, &error.to_string()));
-            unread(answer, &error)
+            unread(answer, &error, caller)
         })?;
         let words = Words::default();
         if let Some(problem) = &event.problem {
@@ -113,7 +113,8 @@ impl<'a> HookCall<'a> {
                 "the event cannot be read whole: {problem}; guards decide by what was read"
             ));
         }
-        let project = Project::of(own, elsewhere, &event).map_err(|error| unread(None, &error))?;
+        let project =
+            Project::of(own, elsewhere, &event).map_err(|error| unread(None, &error, caller))?;
         if request.program.is_none() {
             let by_session = identity::program_of(&event.session, |name| project.variable(name));
             event.program = by_session.unwrap_or(event.program);
@@ -182,7 +183,7 @@ impl<'a> HookCall<'a> {
             let guards = self.project.guards();
             self.answer.denied = undecided::refusal(guards, &error.to_string());
         }
-        self.words.add(in_words(error));
+        self.words.add(in_words(error, &self.caller));
         self.ended(None)
     }
 
@@ -196,18 +197,18 @@ impl<'a> HookCall<'a> {
 }
 
 /// Returns what becomes of an event that is not read.
-fn unread(answer: Option<Value>, error: &Error) -> Box<Hooked> {
+fn unread(answer: Option<Value>, error: &Error, caller: &Caller) -> Box<Hooked> {
     Box::new(Hooked {
         answer,
         owner: None,
-        words: vec![in_words(error)],
+        words: vec![in_words(error, caller)],
     })
 }
 
-fn in_words(error: &Error) -> String {
+fn in_words(error: &Error, caller: &Caller) -> String {
     match error {
         Error::BadInput(problem) => format!("{problem}; nothing was changed"),
-        error => format!("{error}; {}", error.remedy()),
+        error => format!("{error}; {}", caller.in_words(error.remedy())),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tenure::{Class, Error, Keeper, Owner, Result, Session, SessionOptions, duration};
+use tenure::{Class, Error, Keeper, Owner, Remedy, Result, Session, SessionOptions, duration};
 use tenure_postgres::advisory::AdvisoryLocks;
 use tenure_work::agents::answer::HookAnswer;
 use tenure_work::agents::event::{EventKind, HookEvent};
@@ -62,7 +62,7 @@ impl<'a> Processing<'a> {
                 return Ok(None);
             }
         };
-        let own = session(&keeper, &self.event.owner()).await?;
+        let own = session(&keeper, &self.event.owner());
         let processing = self.process_in(&keeper, &own, locks);
         let processed = timeout_at(self.deadline, processing).await;
         let processed = processed.unwrap_or_else(|_| Err(self.late()));
@@ -151,7 +151,7 @@ impl<'a> Processing<'a> {
     async fn guard(&self, keeper: &Keeper, own: &Session, agent: Option<&Agent>) -> Option<String> {
         let task = agent.and_then(|agent| agent.task.as_deref());
         let guarding = async {
-            let session = session_of(keeper, own, agent).await?;
+            let session = session_of(keeper, own, agent);
             edits::denied(keeper, &session, self.call, task).await
         };
         let guarded = edits::in_time(self.extended(), guarding, || self.late()).await;
@@ -180,7 +180,7 @@ impl<'a> Processing<'a> {
         agent: Option<&Agent>,
     ) -> Option<String> {
         let looking = async {
-            let session = session_of(keeper, own, agent).await?;
+            let session = session_of(keeper, own, agent);
             edits::told(keeper, &session, &self.call.edits().files).await
         };
         let told = timeout_at(self.extended(), looking).await;
@@ -197,7 +197,9 @@ impl<'a> Processing<'a> {
     fn put_off(&self, error: &Error) {
         // A store that can never do this would fill the spool for nothing.
         let problem = match error.class() {
-            Class::Configuration | Class::BadInput => format!("{error}; {}", error.remedy()),
+            Class::Configuration | Class::BadInput => {
+                format!("{error}; {}", self.in_caller_words(error.remedy()))
+            }
             _ => match self.spool.add(&self.id, self.event) {
                 Ok(()) => format!(
                     "{}; the event waits for the next hook, or for tenure agent watch",
@@ -205,11 +207,18 @@ impl<'a> Processing<'a> {
                 ),
                 Err(unkept) => format!(
                     "{error}; the event is lost: {unkept}; {}",
-                    sandbox::how_to_allow(Some(self.event.program), &self.state)
+                    self.in_caller_words(sandbox::how_to_allow(
+                        Some(self.event.program),
+                        &self.state
+                    ))
                 ),
             },
         };
         self.call.words.add(problem);
+    }
+
+    fn in_caller_words(&self, remedy: Remedy) -> String {
+        self.call.caller.in_words(remedy)
     }
 
     /// Returns an error in the words of a hook. A lock that nobody holds was not granted since the
@@ -250,17 +259,17 @@ impl<'a> Processing<'a> {
     }
 }
 
-async fn session(keeper: &Keeper, owner: &Owner) -> Result<Session> {
+fn session(keeper: &Keeper, owner: &Owner) -> Session {
     let options = SessionOptions::new(owner.clone()).with_command("tenure agent hook");
-    keeper.session(options).await
+    keeper.session(options)
 }
 
 /// Returns the session of the agent: events whose program was guessed may be one agent's, whose
 /// record knows its owner.
-async fn session_of(keeper: &Keeper, own: &Session, agent: Option<&Agent>) -> Result<Session> {
+fn session_of(keeper: &Keeper, own: &Session, agent: Option<&Agent>) -> Session {
     match agent.filter(|agent| agent.owner != *own.owner()) {
-        Some(agent) => session(keeper, &agent.owner).await,
-        None => Ok(own.clone()),
+        Some(agent) => session(keeper, &agent.owner),
+        None => own.clone(),
     }
 }
 

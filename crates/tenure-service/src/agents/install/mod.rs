@@ -11,20 +11,22 @@ use std::path::{Path, PathBuf};
 
 use tenure::config::{Config, FILE_NAME, WhenUnsure};
 use tenure::store_choice::{self, Environment};
-use tenure::{Error, Result};
+use tenure::{Error, Remedy, Result};
 use tenure_api::agents::{Apply, ChangeState, FileChange, HookAction, HookChanges, Plan, Program};
 use tenure_os::blocking::blocking;
 use tenure_os::replace::replace_file;
 use tenure_work::agents::install::{ProgramSettings, hooks, tenure_toml};
 
-use crate::observer::{Observer, Silent};
 use crate::{Caller, Handle, Service};
+
+/// Tells what people should know.
+type Tell<'a> = &'a dyn Fn(Remedy);
 
 impl Handle<Plan> for Service {
     async fn handle(&self, request: Plan, caller: &Caller) -> Result<HookChanges> {
         let target = Target::find(self.environment())?;
         let Plan { action, program } = request;
-        blocking(|| target.planned(action, program, &**caller.observer()))
+        blocking(|| target.planned(action, program, &|word| caller.tell(word)))
     }
 }
 
@@ -78,10 +80,10 @@ impl<'a> Target<'a> {
         &self,
         action: HookAction,
         program: Option<Program>,
-        observer: &dyn Observer,
+        tell: Tell<'_>,
     ) -> Result<HookChanges> {
         match action {
-            HookAction::Install => self.additions(program, observer),
+            HookAction::Install => self.additions(program, tell),
             HookAction::Uninstall => Ok(HookChanges {
                 changes: self.removals(program)?,
                 allow: None,
@@ -91,7 +93,7 @@ impl<'a> Target<'a> {
     }
 
     /// Returns what would be added to each file, and tells what people should know of it.
-    fn additions(&self, program: Option<Program>, observer: &dyn Observer) -> Result<HookChanges> {
+    fn additions(&self, program: Option<Program>, tell: Tell<'_>) -> Result<HookChanges> {
         let programs = self.chosen(program)?;
         let state = store_choice::state_directory(self.environment)?;
         let when_unsure = self.when_unsure()?;
@@ -107,7 +109,7 @@ impl<'a> Target<'a> {
         let path = self.path(FILE_NAME);
         let old = settings_file::read(&self.worktree, FILE_NAME)?;
         let addition = tenure_toml::add(old.as_deref(), &path)?;
-        self.tell(&addition, &path, observer)?;
+        self.tell(&addition, &path, tell)?;
         changes.push(change(&path, None, HookAction::Install, addition.added));
         Ok(HookChanges {
             changes,
@@ -126,54 +128,53 @@ impl<'a> Target<'a> {
         match used.is_empty() {
             false => Ok(used),
             true => Err(Error::NotFound(format!(
-                "no coding agent is used in {}; name one: tenure agent install {}",
+                "no coding agent is used in {}; name one: {}",
                 self.worktree.display(),
-                Program::ALL.map(Program::as_str).join("|")
+                Program::ALL.map(|program| program.to_string()).join("|")
             ))),
         }
     }
 
     /// Tells of what `tenure.toml` has of its own, and of what the old store has.
-    fn tell(
-        &self,
-        planned: &tenure_toml::Addition,
-        path: &Path,
-        observer: &dyn Observer,
-    ) -> Result<()> {
-        let path = path.display();
+    fn tell(&self, planned: &tenure_toml::Addition, path: &Path, tell: Tell<'_>) -> Result<()> {
+        let path = path.display().to_string();
         if let Some(store) = &planned.other_store {
             let store = tenure::shown_address(store);
-            observer.word(&format!(
-                "{path} names the store {store}, which is kept: see with tenure doctor that agents reach it"
+            tell(Remedy::of(
+                "{} names the store {}, which is kept: see with {doctor} that agents reach it",
+                &[&path, &store],
             ));
         }
         if planned.is_guard_kept {
-            observer.word(&format!(
-                "{path} has a guard of its own, which is kept: set its edits = true, and agents do not overwrite each other's edits"
+            tell(Remedy::of(
+                "{} has a guard of its own, which is kept: set its edits = true, and agents do not overwrite each other's edits",
+                &[&path],
             ));
         }
         let mut added = planned.added.iter();
         match added.any(|added| added == tenure_toml::STORE_KEY) {
-            true => self.tell_of_old_store(observer),
+            true => self.tell_of_old_store(tell),
             false => Ok(()),
         }
     }
 
     /// Tells of locks and issues in the repository that the new store does not have.
-    fn tell_of_old_store(&self, observer: &dyn Observer) -> Result<()> {
+    fn tell_of_old_store(&self, tell: Tell<'_>) -> Result<()> {
         let Some(common) = store_choice::common_directory(self.environment)? else {
             return Ok(());
         };
         let old = common.join("tenure");
-        let shown = old.display();
+        let shown = old.display().to_string();
         if old.join("tenure.db").exists() {
-            observer.word(&format!(
-                "locks held in {shown}/tenure.db do not count in the new store: see tenure ls --store sqlite:{shown}/tenure.db"
+            tell(Remedy::of(
+                "locks held in {}/tenure.db do not count in the new store: see {ls store}",
+                &[&shown, &format!("sqlite:{shown}/tenure.db")],
             ));
         }
         if old.join("board").exists() {
-            observer.word(&format!(
-                "the board in {shown}/board is not moved: when nobody uses it, move it beside the new store, which tenure doctor names"
+            tell(Remedy::of(
+                "the board in {}/board is not moved: when nobody uses it, move it beside the new store, which {doctor} names",
+                &[&shown],
             ));
         }
         Ok(())
@@ -181,7 +182,7 @@ impl<'a> Target<'a> {
 
     /// Adds what is missing, each file under its own lock.
     fn install(&self, program: Option<Program>) -> Result<HookChanges> {
-        let mut planned = self.additions(program, &Silent)?;
+        let mut planned = self.additions(program, &|_| ())?;
         let when_unsure = self.when_unsure()?;
         settings_file::make_state_directory(&store_choice::state_directory(self.environment)?)?;
         let _lock = settings_file::lock_worktree(&self.worktree)?;
@@ -265,7 +266,7 @@ impl<'a> Target<'a> {
         let _lock = settings_file::lock_worktree(&self.worktree)?;
         let meant = Program::ALL.into_iter();
         self.clean(meant.filter(|program| named.is_none_or(|named| named == *program)))?;
-        let mut planned = self.planned(HookAction::Uninstall, named, &Silent)?;
+        let mut planned = self.planned(HookAction::Uninstall, named, &|_| ())?;
         for change in &mut planned.changes {
             if change.state != ChangeState::WouldRemove {
                 continue;

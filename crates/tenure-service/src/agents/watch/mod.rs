@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tenure::{Class, Error, Keeper, Result, Session, SessionOptions, duration};
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 pub use tenure_work::agents::workers::Cycle;
 use tenure_work::agents::workers::{GONE_AFTER, Workers};
 use tokio::time::sleep;
@@ -38,7 +38,7 @@ impl Service {
         let keeper = self.locks(caller).await?;
         let state = self.state_directory()?;
         let (_, locks) = self.locks_of_agents(WAIT_DEFAULT, caller).await?;
-        let session = session_of_watcher(&keeper, caller).await?;
+        let session = session_of_watcher(&keeper, caller);
         let locks = AgentLocks::of(&session, locks);
         let config = &self.located().config.agents;
         let workers = Workers {
@@ -46,7 +46,7 @@ impl Service {
             gone_after: config.gone_after.unwrap_or(GONE_AFTER),
             panes: &panes,
         };
-        let turns = session_of_watcher(&keeper, caller).await?;
+        let turns = session_of_watcher(&keeper, caller);
         let summariser = self.summary_command(caller)?.map(|command| Summariser {
             service: self,
             keeper: &keeper,
@@ -94,8 +94,8 @@ impl Service {
         }
         let trusted = self.trusted_settings()?;
         if trusted.is_none() {
-            caller.observer().word(
-                "turns are not summarised: a person has to trust the command in tenure.toml with: tenure doctor --trust",
+            caller.tell(
+                "turns are not summarised: a person has to trust the command in tenure.toml with: {trust}",
             );
         }
         Ok(trusted.and_then(|config| config.agents.summary))
@@ -129,9 +129,9 @@ fn with_summaries(mut cycle: Cycle, made: &Mutex<Made>) -> Cycle {
 }
 
 /// Returns a session that asks in the name of the caller.
-async fn session_of_watcher(keeper: &Keeper, caller: &Caller) -> Result<Session> {
+fn session_of_watcher(keeper: &Keeper, caller: &Caller) -> Session {
     let options = SessionOptions::new(caller.owner().clone()).with_command("tenure agent watch");
-    keeper.session(options).await
+    keeper.session(options)
 }
 
 /// Returns the panes of the tmux at a socket: none if that tmux is gone, `None` if it cannot be

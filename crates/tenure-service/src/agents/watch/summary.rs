@@ -41,7 +41,7 @@ use tenure::records::{
     Changes, Column, Expected, Record, RecordChange, RecordKey, RecordQuery, Seen,
 };
 use tenure::{Error, Guard, Keeper, Mode, Options, Resource, Result, Session, clock};
-use tenure_core::poison::lock;
+use tenure_core::internal::lock;
 use tenure_os::platform::host_name;
 use tenure_postgres::RecordRow;
 use tenure_run::{CallLimits, call};

@@ -34,8 +34,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure::records::{Changes, RecordChange, Seen};
+use tenure::store::Examined;
 use tenure::store_choice::{self, Why};
-use tenure::{Error, Examined, Keeper, Result, clock};
+use tenure::{Error, Keeper, Remedy, Result, clock};
 use tenure_api::agents::Program;
 use tenure_core::store::Found;
 use tenure_run::{CallLimits, call};
@@ -45,7 +46,7 @@ use tenure_work::agents::state::agent_key;
 use tenure_work::publish::new_id;
 
 use super::counted;
-use crate::Service;
+use crate::{Caller, Service};
 
 /// The variables that count here, beside that of the home.
 pub const VARIABLES: [&str; 3] = ["PATH", "CLAUDE_CONFIG_DIR", "CODEX_HOME"];
@@ -54,7 +55,7 @@ const NAME: &str = "hooks";
 const HOOK_MAX: Duration = Duration::from_secs(20);
 
 /// Checks every program that has hooks here, and names those that are used without.
-pub async fn all(service: &Service, keeper: &Keeper, url: &str) -> Vec<Examined> {
+pub async fn all(service: &Service, caller: &Caller, keeper: &Keeper, url: &str) -> Vec<Examined> {
     let environment = service.environment();
     let here = worktree(&environment.directory);
     let main = store_choice::main_worktree(environment).ok().flatten();
@@ -62,6 +63,7 @@ pub async fn all(service: &Service, keeper: &Keeper, url: &str) -> Vec<Examined>
     for program in Program::ALL {
         let settings = Settings {
             service,
+            caller,
             program,
             path: here.join(program.file()),
             here: &here,
@@ -74,6 +76,11 @@ pub async fn all(service: &Service, keeper: &Keeper, url: &str) -> Vec<Examined>
     checks
 }
 
+/// Returns the advice to install the hooks of a program.
+fn install(program: Program) -> Remedy {
+    Remedy::of("{agent.apply program}", &[&program.to_string()])
+}
+
 /// Returns the worktree that a directory is in, or the directory itself.
 fn worktree(directory: &Path) -> PathBuf {
     let mut above = directory.ancestors();
@@ -84,6 +91,7 @@ fn worktree(directory: &Path) -> PathBuf {
 /// The settings of a program in a worktree.
 struct Settings<'a> {
     service: &'a Service,
+    caller: &'a Caller,
     program: Program,
     path: PathBuf,
     here: &'a Path,
@@ -93,7 +101,7 @@ struct Settings<'a> {
 
 impl Settings<'_> {
     async fn examine(&self, keeper: &Keeper, url: &str) -> Result<Option<Found>> {
-        let name = self.program.as_str();
+        let name = self.program;
         let Some((text, hooks)) = self.hooks()? else {
             return Ok(self.without_hooks());
         };
@@ -137,7 +145,7 @@ impl Settings<'_> {
     /// Tells of a program that is used here without hooks, or whose hooks are in the main worktree
     /// alone.
     fn without_hooks(&self) -> Option<Found> {
-        let (name, file) = (self.program.as_str(), self.program.file());
+        let (name, file) = (self.program, self.program.file());
         let text = self
             .main
             .and_then(|main| fs::read_to_string(main.join(file)).ok());
@@ -152,7 +160,8 @@ impl Settings<'_> {
         }
         self.program.is_used_in(self.here).then(|| {
             Found::good(format!(
-                "{name} is used here without hooks, so no guard counts for it; for those: tenure agent install --write {name}"
+                "{name} is used here without hooks, so no guard counts for it; for those: {}",
+                self.caller.in_words(install(name))
             ))
         })
     }
@@ -162,14 +171,14 @@ impl Settings<'_> {
         let when_unsure = self.service.located().config.guard.when_unsure;
         let shown = self.path.display().to_string();
         let missing = hooks::add(self.program, when_unsure, Some(text), &shown)?.events;
-        let name = self.program.as_str();
+        let name = self.program;
         Ok((!missing.is_empty()).then(|| {
             Found::bad(
                 format!(
                     "{name}: {shown} lacks what install adds for {}",
                     missing.join(", ")
                 ),
-                format!("tenure agent install --write {name}"),
+                install(name),
             )
         }))
     }
@@ -180,7 +189,7 @@ impl Settings<'_> {
         let (hook, matcher) = hooks
             .iter()
             .find_map(|hook| Some((hook, hook.matcher.as_deref().filter(is_narrow)?)))?;
-        let (name, file) = (self.program.as_str(), self.path.display());
+        let (name, file) = (self.program, self.path.display());
         Some(Found::bad(
             format!(
                 "{name}: its hook of {} in {file} is for {matcher:?} alone, so of all else nothing arrives",
@@ -231,14 +240,14 @@ impl Settings<'_> {
             let is_own = fs::metadata(&directory).ok()?.uid() == own
                 && fs::read_link(directory.join("cwd")).ok()?.starts_with(here);
             let command = fs::read_to_string(directory.join("comm")).ok()?;
-            let is_it = command.trim() == program.as_str()
-                || command.trim() == format!("{}-agent", program.as_str());
+            let is_it = [program.to_string(), format!("{program}-agent")];
+            let is_it = is_it.iter().any(|name| command.trim() == name);
             let environment =
                 (is_own && is_it).then(|| fs::read(directory.join("environ")).ok())??;
             let mut variables = environment.split(|byte| *byte == 0);
             let path = variables.find_map(|variable| variable.strip_prefix(b"PATH="))?;
             let pid = directory.file_name()?.to_string_lossy().into_owned();
-            let whose = format!("{}, process {pid}", program.as_str());
+            let whose = format!("{program}, process {pid}");
             Some((OsString::from_vec(path.to_vec()), whose))
         };
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -272,7 +281,7 @@ impl Settings<'_> {
         hooks: &[Hook],
         paths: &OsString,
     ) -> Result<Option<Found>> {
-        let name = self.program.as_str();
+        let name = self.program;
         let end = |hook: &&Hook| hook.event.eq_ignore_ascii_case("SessionEnd");
         let Some(hook) = hooks.iter().find(end) else {
             return Ok(None);
@@ -297,7 +306,7 @@ impl Settings<'_> {
             command.env_remove(variable);
         }
         for variable in ["CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"] {
-            match variable.to_ascii_lowercase().starts_with(name) {
+            match variable.to_ascii_lowercase().starts_with(&name.to_string()) {
                 true => command.env(variable, self.here),
                 false => command.env_remove(variable),
             };
@@ -316,7 +325,7 @@ impl Settings<'_> {
             _ if has_arrived => None,
             Err(error) => Some(Found::bad(
                 format!("{name}: its hook {:?} {error}", hook.command),
-                format!("tenure agent install --write {name}"),
+                install(name),
             )),
             Ok(_) => Some(Found::bad(
                 format!(

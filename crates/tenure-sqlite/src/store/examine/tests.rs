@@ -15,7 +15,11 @@ const PAGE_BYTES: u64 = 2048;
 
 fn store() -> (TempDir, SqliteStore) {
     let directory = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(&directory.path().join("s/t.db"), true).unwrap();
+    let store = SqliteStore::open(
+        &directory.path().join("s/t.db"),
+        crate::OpenOptions::trusting(true),
+    )
+    .unwrap();
     (directory, store)
 }
 
@@ -43,7 +47,7 @@ fn damage(store: SqliteStore, page: u64) -> SqliteStore {
     let garbage = vec![0xa5; usize::try_from(PAGE_BYTES).unwrap()];
     file.write_all_at(&garbage, (page - 1) * PAGE_BYTES)
         .unwrap();
-    SqliteStore::open(&path, true).unwrap()
+    SqliteStore::open(&path, crate::OpenOptions::trusting(true)).unwrap()
 }
 
 #[tokio::test]
@@ -79,7 +83,7 @@ async fn a_damaged_page_is_a_problem_with_what_to_do_and_the_rest_is_still_told(
         "{integrity:?}"
     );
     assert!(!integrity.text.contains("***") && !integrity.text.contains('\n'));
-    let remedy = integrity.remedy.unwrap();
+    let remedy = integrity.remedy.unwrap().to_string();
     for part in ["when nothing is held, move ", "t.db-wal", "Leave ", "new"] {
         assert!(remedy.contains(part), "{part} is not in {remedy}");
     }
@@ -94,7 +98,7 @@ async fn a_part_that_cannot_be_read_is_a_problem_of_that_part() {
     let store = damage(store, page);
     let schema = found(&store, "schema").await;
     assert!(!schema.good, "{schema:?}");
-    assert!(schema.remedy.unwrap().contains("move "));
+    assert!(schema.remedy.unwrap().to_string().contains("move "));
     assert!(found(&store, "journal").await.good);
 }
 
@@ -109,10 +113,16 @@ async fn a_log_that_another_program_turned_off_is_a_problem() {
     });
     assert_eq!(mode.unwrap(), "delete");
     drop(other);
-    let store = SqliteStore::open(&path, true).unwrap();
+    let store = SqliteStore::open(&path, crate::OpenOptions::trusting(true)).unwrap();
     let journal = found(&store, "journal").await;
     assert!(!journal.good && journal.text.starts_with("delete"));
-    assert!(journal.remedy.unwrap().contains("journal_mode = WAL"));
+    assert!(
+        journal
+            .remedy
+            .unwrap()
+            .to_string()
+            .contains("journal_mode = WAL")
+    );
 }
 
 #[tokio::test]

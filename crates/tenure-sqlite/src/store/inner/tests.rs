@@ -17,7 +17,11 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 
 fn store() -> (TempDir, Arc<Inner>) {
     let directory = tempfile::tempdir().unwrap();
-    let inner = Inner::open(&directory.path().join("locks.db"), false).unwrap();
+    let inner = Inner::open(
+        &directory.path().join("locks.db"),
+        crate::OpenOptions::trusting(false),
+    )
+    .unwrap();
     (directory, inner)
 }
 

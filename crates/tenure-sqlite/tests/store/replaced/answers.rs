@@ -1,13 +1,14 @@
-//! A process that lives long does not answer from a database that is gone.
+//! A long-lived process does not answer from a database that is gone.
 
 use std::time::Duration;
 
-use tenure::{Error, Keeper, Lease, LeaseTerms, LockSet, Mode, Options, Ranking};
+use tenure::leases::LeaseTerms;
+use tenure::{Error, Keeper, Lease, LockSet, Mode, Options, Ranking};
 
 use crate::scene::{Scene, resource, session};
 
-/// A keeper that took a lease of its own; then the database was deleted, and another process took
-/// the same in the new one: the new lease.
+/// A keeper takes a lease of its own; then the database is deleted, and another process takes the
+/// resource in the new one. Returns the keeper, its lease, and the new lease.
 async fn left_behind(scene: &Scene) -> (Keeper, Lease, Lease) {
     let keeper = scene.keeper().await;
     let ana = session(&keeper, "ana").await;

@@ -23,7 +23,7 @@ async fn a_session_whose_row_is_in_the_copy_is_not_unknown() {
     zed.take("b", Mode::Write);
 }
 
-/// Its row says where the file is that proves it dead, which is not the first it had.
+/// The waiter's row names the file that proves it dead, which is not the file it began with.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_was_granted_in_the_copy_is_proved_dead_when_it_is_killed() {
     let scene = Scene::new();
@@ -34,7 +34,7 @@ async fn a_waiter_that_was_granted_in_the_copy_is_proved_dead_when_it_is_killed(
     let wanted = bo.want("a", Mode::Write);
     until_in_line(&keeper, "bo").await;
     scene.replace_by_copy();
-    // Alive, it would keep everybody out of the copy.
+    // If ana lived on, every session would be kept out of the copy.
     ana.crash();
     let lease = bo.granted(wanted);
     let holders = keeper.holders(&resource("a")).await.unwrap();

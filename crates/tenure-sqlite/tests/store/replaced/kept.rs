@@ -1,12 +1,13 @@
-//! What a session is granted in the database that came after its first.
+//! Locks that a session is granted in a database that replaced its first.
 
 use std::time::Duration;
 
-use tenure::{Error, Guard, GuardState, Keeper, LeaseState, Mode, Owner, Recovery, Session};
+use tenure::leases::Recovery;
+use tenure::{Error, Guard, GuardState, Keeper, LeaseState, Mode, Owner, Session};
 
 use crate::scene::{DEADLINE, Scene, acquire, resource, session, take};
 
-/// Another process neither gets it, nor finds anything to recover.
+/// Asserts that another process neither gets the lock nor finds anything to recover.
 async fn assert_kept_from_others(scene: &Scene, guard: &Guard) {
     let mut zed = scene.process("zed");
     let name = guard.resource().to_string();
@@ -23,7 +24,7 @@ async fn assert_kept_from_others(scene: &Scene, guard: &Guard) {
     assert_eq!(guard.state(), GuardState::Held);
 }
 
-/// How others see what is held of a resource.
+/// Returns the states of a resource's leases as another process sees them.
 async fn seen_by_others(scene: &Scene, name: &str) -> Vec<LeaseState> {
     let other = scene.keeper().await;
     let holders = other.holders(&resource(name)).await.unwrap();
@@ -49,8 +50,8 @@ async fn a_session_whose_database_was_deleted_keeps_what_it_is_granted_in_the_ne
     scene.process("zed").take("b", Mode::Write);
 }
 
-/// What it held is lost. It can be granted something else only when that is given up: until then
-/// others cannot tell whether it has noticed.
+/// The lock that the session held is lost. The session can be granted another only when it gives up
+/// the lost one: until then other sessions cannot tell whether it has noticed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_lost_a_lock_with_its_database_keeps_what_it_is_granted_in_the_new_one() {
     let scene = Scene::new();
@@ -81,14 +82,14 @@ async fn while_a_lock_of_the_deleted_database_is_in_hand_nothing_is_granted_in_t
     }
 }
 
-/// With the folder of the sessions gone nobody can prove it alive, nor dead.
+/// With the folder of the sessions gone, no process can prove the session alive or dead.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_store_was_deleted_whole_keeps_what_it_is_granted_in_the_new_one() {
     let scene = Scene::new();
     let (_keeper, ana) = begin(&scene).await;
     let lost = take(&ana, "a", Mode::Write).await;
     scene.delete_all();
-    // Before it has noticed that it lost anything.
+    // The session has not noticed yet that it lost anything.
     let early = take(&ana, "b", Mode::Write).await;
     assert_kept_from_others(&scene, &early).await;
     let loss = tokio::time::timeout(DEADLINE, lost.lost()).await.unwrap();

@@ -1,5 +1,4 @@
-//! Two tasks of one process, and another store beside them, while the database is deleted again
-//! and again.
+//! Two tasks of one process and another store, while the database is deleted again and again.
 //!
 //! The race: one task commits a grant in the old file; before it looks whether the file is still
 //! there, the other opens the new one. The first must not take the new file for its own.
@@ -14,10 +13,10 @@ use tokio::task::JoinHandle;
 use crate::scene::{DEADLINE, Scene, acquire, session};
 
 const ROUNDS: u32 = 40;
-/// How long whoever has a lock keeps it.
+/// Every holder keeps its lock this long.
 const INSIDE: Duration = Duration::from_millis(5);
 
-/// One lock, and who believes to have it.
+/// One lock, and a count of those who believe to have it.
 struct Door {
     name: &'static str,
     inside: AtomicU32,
@@ -39,7 +38,7 @@ impl Door {
     }
 }
 
-/// Goes in and out until it is told to stop. Being refused is no failure.
+/// Goes in and out until it is told to stop. A refusal is no failure.
 fn go_in_and_out(session: Session, door: &Arc<Door>, stop: &Arc<AtomicBool>) -> JoinHandle<()> {
     let (door, stop) = (Arc::clone(door), Arc::clone(stop));
     tokio::spawn(async move {
@@ -50,7 +49,7 @@ fn go_in_and_out(session: Session, door: &Arc<Door>, stop: &Arc<AtomicBool>) -> 
             };
             let others = door.inside.fetch_add(1, Ordering::SeqCst);
             assert_eq!(others, 0, "two have {}", door.name);
-            // Long enough for another to come in by the new database, if that were possible.
+            // Another session has time to come in by the new database, if that were possible.
             tokio::time::sleep(INSIDE).await;
             door.inside.fetch_sub(1, Ordering::SeqCst);
             door.entered.fetch_add(1, Ordering::SeqCst);
@@ -73,7 +72,7 @@ async fn no_two_have_a_lock_while_the_database_is_deleted_under_two_tasks_and_an
         }
     }
     for round in 0..ROUNDS {
-        // In the middle of things: each time after some more were let in.
+        // The database is deleted in the middle of things: each time after some more were let in.
         let before = doors.each_ref().map(|door| door.entered());
         let began = Instant::now();
         while doors

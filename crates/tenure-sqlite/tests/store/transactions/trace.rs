@@ -20,7 +20,7 @@ pub enum End {
 }
 
 thread_local! {
-    /// True while commits of this thread wait for the disk. A test has one connection.
+    /// True while commits of this thread wait for the disk. Each test has one connection.
     static WAITS_FOR_DISK: Cell<bool> = const { Cell::new(false) };
     static WRITES: Cell<bool> = const { Cell::new(false) };
     static ENDS: RefCell<Vec<End>> = const { RefCell::new(Vec::new()) };
@@ -35,7 +35,7 @@ pub fn follow() {
     });
 }
 
-/// Returns how the write transactions of this thread ended since the last call.
+/// Returns the ends of this thread's write transactions since the last call.
 pub fn ends() -> Vec<End> {
     ENDS.take()
 }
@@ -71,7 +71,7 @@ unsafe extern "C" fn ran(
 }
 
 fn ended(end: End) {
-    // A transaction that only reads does not count.
+    // A transaction that only reads is not counted.
     if WRITES.replace(false) {
         ENDS.with_borrow_mut(|ends| ends.push(end));
     }

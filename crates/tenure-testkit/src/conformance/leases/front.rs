@@ -1,8 +1,9 @@
-//! The same for programs that block.
+//! Leases that outlive their session, for programs that block.
 
 use std::time::Duration;
 
-use tenure::{LeaseState, LeaseTerms, Mode, Owner, SessionOptions, blocking};
+use tenure::leases::LeaseTerms;
+use tenure::{LeaseState, Mode, Owner, SessionOptions, blocking};
 use tenure_core::audit::AuditQuery;
 use tenure_core::leases::Recovery;
 
@@ -12,10 +13,10 @@ use crate::stage::{Stage, TTL_LONG, patient, set};
 
 pub(super) fn the_blocking_front_tends_the_same_leases(stage: &Stage<'_>) {
     let settings = stage.keeper().settings().clone();
-    let store = stage.keeper().store().clone();
+    let store = tenure::internal::store(stage.keeper()).clone();
     let keeper = blocking::Keeper::from_store(store, settings).unwrap();
     let owner = Owner::parse("ana").unwrap();
-    let ana = keeper.session(SessionOptions::new(owner.clone())).unwrap();
+    let ana = keeper.session(SessionOptions::new(owner.clone()));
     let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let terms = LeaseTerms::default().with_ttl(TTL_LONG);
     let by = Some(&owner);

@@ -1,6 +1,7 @@
-//! Locks that are given up before all of the set is there.
+//! Requests for a set that are given up before all of it is there.
 
-use tenure::{IdempotenceKey, LeaseTerms, LockSet, Mode};
+use tenure::leases::LeaseTerms;
+use tenure::{IdempotenceKey, LockSet, Mode};
 
 use crate::conformance::cancellation::{poll_times, poll_until_waiting, polls_max};
 use crate::stage::{Stage, TTL_LONG, patient, set, until};
@@ -20,7 +21,7 @@ pub(super) fn a_lock_that_is_dropped_leaves_nothing(stage: &Stage<'_>) {
     ana.release_lease(&lease.lease);
 }
 
-/// Nor is anything left of the key it was asked for under: it may stand for something else.
+/// Nothing is left of the key of the request, either: it may stand for another request.
 pub(super) fn a_lock_dropped_at_any_await_leaves_nothing(stage: &Stage<'_>) {
     let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let ana = stage.session("ana");
@@ -44,7 +45,7 @@ pub(super) fn a_lock_dropped_at_any_await_leaves_nothing(stage: &Stage<'_>) {
             if polls == polls_max - 1 {
                 poll_until_waiting(stage, &mut locking, "b");
             }
-            // Inside a runtime: what is left to do about the key may be done there.
+            // The drop is inside a runtime: the rest of the work about the key may be done there.
             stage.block_on(async { drop(locking) });
             assert_eq!(stage.waiting("b"), 0, "after {polls} polls");
             assert_eq!(stage.shown(), ["bo name:b write"], "after {polls} polls");

@@ -1,4 +1,4 @@
-//! Who may do what with a lease, by its id.
+//! Permissions: the owners and sessions that may change a lease by its id.
 
 use tenure::{Binding, Class, LeaseId, Mode, Owner, SessionOptions};
 
@@ -16,7 +16,7 @@ pub(super) fn only_its_owner_tends_a_lease_where_an_owner_is_given(stage: &Stage
         bo.all_refused(Kind::NotAllowed, tend);
         assert_eq!(stage.held(), as_before, "{other}");
     }
-    // It is the owner that counts, not the process, nor the session.
+    // The owner counts, not the process, nor the session.
     let [renew, upgrade, downgrade, release] =
         LeaseCommand::all_of_its_owner(&lease.lease, Some("ana"));
     bo.change(renew);
@@ -70,7 +70,7 @@ pub(super) fn the_lock_of_a_session_is_not_ended_by_its_id(stage: &Stage<'_>) {
         (Mode::Upgradeable, stage.binding())
     );
     assert_eq!(listed.expires_at.is_some(), stage.is_lease_bound());
-    // The session goes on with it as if nothing had been.
+    // The session goes on with it as if nothing had happened.
     ana.try_upgrade("a").unwrap();
     ana.release("a");
 }
@@ -80,7 +80,7 @@ pub(super) fn what_a_guard_has_in_hand_its_owner_takes_over_and_nobody_gets_it_i
 ) {
     let session = |owner: &str| {
         let options = SessionOptions::new(Owner::parse(owner).unwrap());
-        stage.block_on(stage.keeper().session(options)).unwrap()
+        stage.keeper().session(options)
     };
     let [mut bo] = stage.agents(stage.apart(), ["bo"]);
     let (first, later, other) = (session("ana"), session("ana"), session("cy"));
@@ -97,11 +97,11 @@ pub(super) fn what_a_guard_has_in_hand_its_owner_takes_over_and_nobody_gets_it_i
     assert_ne!(taken.lease, before.lease);
     assert_eq!((taken.token, taken.binding), (before.token, Binding::Lease));
     assert_eq!(&taken.session, later.id());
-    // Its guard gives nothing back any more.
+    // The guard of the earlier session gives nothing back any more.
     assert!(stage.block_on(guard.release()).is_err());
     assert_eq!(stage.held(), std::slice::from_ref(&taken));
     assert!(bo.answered(wanted).is_none());
-    // Nobody has it in hand, and under its old id it is over.
+    // No guard has the lease now, and under its old id it is over.
     assert_eq!(take_over(&later, &taken.lease).unwrap(), None);
     assert!(take_over(&later, &before.lease).is_err());
     let released = stage.keeper().release(&taken.lease, Some(later.owner()));

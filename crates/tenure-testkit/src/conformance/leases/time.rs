@@ -1,4 +1,4 @@
-//! How long a lease lives, and what becomes of it after.
+//! The life of a lease, and its state afterwards.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -42,7 +42,7 @@ pub(super) fn the_time_to_live_is_between_a_second_and_a_day(stage: &Stage<'_>) 
 pub(super) fn renewing_moves_the_end_and_keeps_the_token(stage: &Stage<'_>) {
     let [mut ana, mut bo] = stage.agents(stage.apart(), ["ana", "bo"]);
     let lease = ana.lock("a", Mode::Write, TTL_LONG);
-    // An agent that knows the id renews it, with the time it had or with another.
+    // An agent that knows the id renews the lease, with the time it had or with another.
     let mut last = lease.clone();
     for (ttl, lives) in [
         (None, TTL_LONG),
@@ -129,7 +129,7 @@ pub(super) fn a_paused_holder_cannot_release_what_was_taken_over(stage: &Stage<'
     stage.stop(&mut ana);
     let wanted = bo.want("a", Mode::Write);
     let taken = bo.granted(wanted);
-    // What it asks for was asked before it stopped, as far as it can know.
+    // As far as the holder can know, it asked for this before it stopped.
     let release = ana.send(Command::OnLease(LeaseCommand::release(&lease.lease)));
     let renew = ana.send(Command::OnLease(LeaseCommand::renew(&lease.lease)));
     ana.resume();
@@ -147,7 +147,7 @@ pub(super) fn the_time_of_a_set_runs_from_when_all_of_it_is_there(stage: &Stage<
     stage.until_waiting("b", 1);
     let wanted = cy.want("a", Mode::Write);
     stage.until_waiting("a", 1);
-    // For twice as long as the lease will live, nobody takes over what is there of it.
+    // For twice as long as the lease will live, no other agent takes over the part that is there.
     throughout(TTL_SHORT * 2, || {
         assert!(di.try_take("a", Mode::Read).is_none());
         assert!(cy.answered(wanted).is_none());

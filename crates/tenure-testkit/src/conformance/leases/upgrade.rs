@@ -47,7 +47,7 @@ pub(super) fn an_upgrade_by_id_waits_for_the_readers(stage: &Stage<'_>) {
         (Mode::Upgradeable, lease.token)
     );
     assert_eq!(stage.waiting("a"), 0);
-    // While it waits new readers wait; dropped, it lets them in.
+    // During its wait new readers wait; when it is dropped, it lets them in.
     let waiting = ana.send(Command::OnLease(upgrade(LONG_WAIT)));
     stage.until_waiting("a", 1);
     let wanted = cy.want("a", Mode::Read);
@@ -77,7 +77,7 @@ pub(super) fn an_upgrade_by_id_keeps_to_the_order_of_the_session_that_locked(sta
     let asked = ana.want_lock(&items, TTL_LONG);
     let leases = ana.locked(asked);
     let [a, b] = [&leases[0].lease, &leases[1].lease];
-    // For every asker, the session of the lease would wait while it holds something later.
+    // Whichever agent asks, the session of the lease would wait while it holds something later.
     for agent in [&mut ana, &mut bo] {
         let failure = agent.refused(LeaseCommand::upgrade(a, LONG_WAIT));
         assert_eq!(failure.kind, Kind::Order, "{failure:?}");
@@ -106,7 +106,8 @@ pub(super) fn only_an_upgradeable_lease_is_upgraded_by_its_id(stage: &Stage<'_>)
     }
 }
 
-/// It may be taken over at any moment: to become exclusive it has to be renewed first.
+/// An expired lease may be taken over at any moment: it must be renewed before it becomes
+/// exclusive.
 pub(super) fn an_upgrade_of_an_expired_lease_is_refused(stage: &Stage<'_>) {
     let [mut ana] = stage.agents(stage.apart(), ["ana"]);
     let lease = ana.lock("a", Mode::Upgradeable, TTL_SHORT);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Proxy;
 use crate::postgres::{Cluster, until};
 
-/// A client and the server's end of its connection through a proxy.
+/// Returns a client and the server's end of its connection through a proxy.
 fn connected() -> (Proxy, TcpStream, TcpStream) {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let proxy = Proxy::before_port(server.local_addr().unwrap().port());
@@ -31,7 +31,7 @@ fn hears(stream: &mut TcpStream, words: &[u8]) {
     assert_eq!(heard, words);
 }
 
-/// The proxy has had its turns, as each answered order shows; still nothing came.
+/// Checks that nothing came although the proxy had its turns, as each answered order shows.
 fn hears_nothing(proxy: &Proxy, stream: &mut TcpStream) {
     for _ in 0..50 {
         proxy.connections();

@@ -38,10 +38,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
+use tenure::leases::LeaseTerms;
 use tenure::request::PURPOSE_BYTES_MAX;
 use tenure::{
-    Class, Error, Keeper, Lease, LeaseState, LeaseTerms, LockSet, Mode, Options, Resource, Result,
-    Session,
+    Class, Error, Keeper, Lease, LeaseState, LockSet, Mode, Options, Resource, Result, Session,
 };
 
 use crate::agents::processor::is_edit;
@@ -111,7 +111,7 @@ pub async fn hold(
         }
     }
     Err(Error::Unreachable {
-        store: keeper.store().url().to_owned(),
+        store: keeper.url().to_owned(),
         problem: format!("others came in between {PASSES_MAX} times"),
     })
 }

@@ -152,7 +152,7 @@ fn ours(program: Program, text: &str, event: &str) -> Option<HookPosition> {
     let is_ours = |hook: &Node| {
         let command = hook.get("command").or_else(|| hook.get("bash"));
         let command = command.and_then(|command| command.string(text));
-        let named = format!("{} {}", COMMAND, program.as_str());
+        let named = format!("{COMMAND} {program}");
         command.is_some_and(|command| command.starts_with(&named))
     };
     let list = root.get("hooks")?.get(event)?;

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use serde_json::Value;
+use tenure_files::document::Lexer;
 
 /// A value and its place in the text.
 #[derive(Debug)]
@@ -33,8 +34,9 @@ pub struct Item {
 impl Node {
     /// Reads text that is known to be JSON.
     pub fn parse(text: &str) -> Self {
-        let mut reader = Reader { text, at: 0 };
-        reader.value()
+        let mut tokens = Lexer::of(text);
+        let first = tokens.next().unwrap_or_default();
+        value(&mut tokens, first)
     }
 
     /// Returns the parts of an object or an array.
@@ -139,76 +141,44 @@ fn indent_of_line(text: &str, at: usize) -> &str {
     &rest[..rest.len() - rest.trim_start().len()]
 }
 
-/// Reads text that is known to be JSON, so whatever is not a bracket, a string or white space is a
-/// scalar.
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
+/// Reads the value that begins with a token.
+fn value(tokens: &mut Lexer<'_>, (start, token): (usize, &str)) -> Node {
+    let (kind, end) = match token {
+        "{" => {
+            let (items, end) = items(tokens, true);
+            (Kind::Object(items), end)
+        }
+        "[" => {
+            let (items, end) = items(tokens, false);
+            (Kind::Array(items), end)
+        }
+        scalar => (Kind::Scalar, start + scalar.len()),
+    };
+    let range = start..end;
+    Node { range, kind }
 }
 
-impl Reader<'_> {
-    fn byte(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    fn skip(&mut self, skipped: impl Fn(u8) -> bool) {
-        while self.byte().is_some_and(&skipped) {
-            self.at += 1;
+/// Reads the parts of a container whose bracket was read, and returns where it ends.
+fn items(tokens: &mut Lexer<'_>, keyed: bool) -> (Vec<Item>, usize) {
+    let (mut items, mut end) = (Vec::new(), 0);
+    while let Some((start, token)) = tokens.find(|(_, token)| *token != ",") {
+        if matches!(token, "}" | "]") {
+            return (items, start + 1);
         }
-    }
-
-    fn skip_blanks(&mut self) {
-        self.skip(|byte| byte.is_ascii_whitespace());
-    }
-
-    fn value(&mut self) -> Node {
-        self.skip_blanks();
-        let start = self.at;
-        let kind = match self.byte() {
-            Some(b'{') => Kind::Object(self.items(true)),
-            Some(b'[') => Kind::Array(self.items(false)),
-            Some(b'"') => {
-                self.string();
-                Kind::Scalar
-            }
-            _ => {
-                self.skip(|byte| !b",]}".contains(&byte) && !byte.is_ascii_whitespace());
-                Kind::Scalar
-            }
+        let (key, first) = match keyed {
+            // A colon is between them.
+            true => (serde_json::from_str(token), tokens.nth(1)),
+            false => (Ok(String::new()), Some((start, token))),
         };
-        let range = start..self.at;
-        Node { range, kind }
+        let value = value(tokens, first.unwrap_or((start, token)));
+        end = value.range.end;
+        items.push(Item {
+            key: key.unwrap_or_default(),
+            range: start..end,
+            value,
+        });
     }
-
-    fn items(&mut self, keyed: bool) -> Vec<Item> {
-        let mut items = Vec::new();
-        self.at += 1;
-        loop {
-            self.skip(|byte| byte == b',' || byte.is_ascii_whitespace());
-            if matches!(self.byte(), Some(b'}' | b']') | None) {
-                self.at += 1;
-                return items;
-            }
-            let start = self.at;
-            let mut key = String::new();
-            if keyed {
-                self.string();
-                key = serde_json::from_str(&self.text[start..self.at]).unwrap_or_default();
-                self.skip(|byte| byte == b':' || byte.is_ascii_whitespace());
-            }
-            let value = self.value();
-            let range = start..value.range.end;
-            items.push(Item { key, range, value });
-        }
-    }
-
-    fn string(&mut self) {
-        self.at += 1;
-        while let Some(byte) = self.byte().filter(|byte| *byte != b'"') {
-            self.at += if byte == b'\\' { 2 } else { 1 };
-        }
-        self.at += 1;
-    }
+    (items, end)
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ impl ProgramSettings for Program {
     }
 
     fn command(self) -> String {
-        let command = format!("{} {}", COMMAND, self.as_str());
+        let command = format!("{COMMAND} {self}");
         match self {
             // There, every exit code but 0 refuses the tool call, also that of a `tenure` that is
             // not installed.

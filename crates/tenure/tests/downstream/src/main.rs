@@ -1,4 +1,4 @@
-//! Takes a lock in each store that it is given the address of, and prints what came of it.
+//! Takes a lock in each store whose address it is given, and prints each result.
 
 use tenure::{Mode, Options, Owner, SessionOptions, blocking};
 
@@ -14,7 +14,7 @@ fn main() {
 fn take_a_lock(url: &str) -> tenure::Result<()> {
     let keeper = blocking::Keeper::open(url)?;
     let owner = Owner::parse("downstream").expect("a name");
-    let session = keeper.session(SessionOptions::new(owner))?;
+    let session = keeper.session(SessionOptions::new(owner));
     let build = "build".parse().expect("a name");
     let guard = session.acquire(&build, Mode::Write, &Options::default())?;
     guard.release().map_err(|failed| failed.source)

@@ -1,12 +1,13 @@
-//! The same for what only leases of their own need.
+//! The calls of a store with leases of their own, with the faults of [`FaultyStore`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::{
-    Asker, AuditPage, AuditQuery, Findings, KeyState, Keyed, Lease, LeaseId, LeaseStore, Mode,
-    Owner, Recovery, Reply, SessionId,
-};
+use tenure::audit::{AuditPage, AuditQuery};
+use tenure::internal::{KeyState, Keyed, LeaseStore};
+use tenure::leases::{Findings, Recovery};
+use tenure::store::{Asker, Reply};
+use tenure::{Lease, LeaseId, Mode, Owner, SessionId};
 
 use super::FaultyStore;
 
@@ -17,7 +18,7 @@ impl FaultyStore {
     }
 }
 
-/// A call under its own name, passed on to the store within.
+/// Passes a call on to the store within, after the faults that are set for its name.
 macro_rules! passed_on {
     ($self:ident, $call:literal, $what:expr, $within:ident => $then:expr) => {
         Box::pin(async move {

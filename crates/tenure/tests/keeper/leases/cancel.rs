@@ -11,7 +11,7 @@ const POLLS_MAX: usize = 60;
 #[tokio::test]
 async fn a_lock_dropped_at_any_await_point_leaves_nothing_and_frees_its_key() {
     let database = Database::new().await;
-    let (store, keeper) = FaultyStore::over(database.keeper.store().clone())
+    let (store, keeper) = FaultyStore::over(tenure::internal::store(&database.keeper).clone())
         .dawdle()
         .keep();
     let wanted = set(&[("a", Mode::Write), ("b", Mode::Read)]);
@@ -31,7 +31,7 @@ async fn a_lock_dropped_at_any_await_point_leaves_nothing_and_frees_its_key() {
         drop(asking);
         dropped += 1;
         assert_idle(&database.keeper).await;
-        // Another request under the same key, by a session that outlives the first wait.
+        // Another request comes under this key, from a session that outlives the first wait.
         let bo = session(&database.keeper, "ana").await;
         let other = set(&[("c", Mode::Write)]);
         let keeper = &database.keeper;
@@ -40,7 +40,8 @@ async fn a_lock_dropped_at_any_await_point_leaves_nothing_and_frees_its_key() {
         keeper.release(&locked[0].lease, None).await.unwrap();
         drop(ana);
     }
-    // Before the first poll, and twice in each of: the key, two locks, the bind.
+    // A call can be dropped before its first poll, and at two points in each of: the key, two
+    // locks, the bind.
     assert!(done > 0 && dropped >= 9, "all points were met: {dropped}");
     assert!(store.count("forget_key") > 0);
 }

@@ -124,7 +124,7 @@ async fn a_request_that_failed_frees_its_key() {
     let wanted = set(&[("a", Mode::Write)]);
     let asked = keeper.lock(&ana, &wanted, &under("k"), &wait(10)).await;
     assert_eq!(asked.unwrap_err().class(), Class::Busy);
-    // The session is still there; another one asks for something else.
+    // The session is still there, and another one asks for something else under the key.
     let other = session(keeper, "ana").await;
     lock_set(&other, &set(&[("b", Mode::Write)]), &under("k"))
         .await

@@ -99,7 +99,8 @@ async fn a_set_that_cannot_be_had_whole_leaves_nothing_and_names_who_is_in_the_w
 #[tokio::test]
 async fn a_set_that_cannot_be_bound_leaves_nothing() {
     let database = Database::new().await;
-    let (store, keeper) = FaultyStore::over(database.keeper.store().clone()).keep();
+    let (store, keeper) =
+        FaultyStore::over(tenure::internal::store(&database.keeper).clone()).keep();
     let ana = session(&keeper, "ana").await;
     store.fail("bind", broken());
     let wanted = set(&[("a", Mode::Write), ("b", Mode::Read)]);

@@ -11,13 +11,12 @@ mod upgrade;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tenure::{
-    IdempotenceKey, Keeper, Lease, LeaseTerms, LockSet, Mode, Options, Owner, Result, Session,
-};
+use tenure::leases::LeaseTerms;
+use tenure::{IdempotenceKey, Keeper, Lease, LockSet, Mode, Options, Owner, Result, Session};
 
 use crate::scene::*;
 
-/// A database in a directory of its own, removed at the end.
+/// A database in a directory of its own, which is removed at the end.
 struct Database {
     directory: TempDir,
     keeper: Keeper,
@@ -30,7 +29,7 @@ impl Database {
         Database { directory, keeper }
     }
 
-    /// The same database, as another process would open it.
+    /// Opens the database as another process would.
     async fn again(&self) -> Keeper {
         open(&self.directory).await
     }
@@ -50,7 +49,7 @@ fn terms(ttl_ms: u64) -> LeaseTerms {
     LeaseTerms::default().with_ttl(Duration::from_millis(ttl_ms))
 }
 
-/// A minute, under a key.
+/// Asks for a minute, under a key.
 fn under(key: &str) -> LeaseTerms {
     terms(60_000).with_key(IdempotenceKey::parse(key).unwrap())
 }
@@ -60,7 +59,7 @@ async fn lock_set(session: &Session, set: &LockSet, terms: &LeaseTerms) -> Resul
     keeper.lock(session, set, terms, &options).await
 }
 
-/// A free lock of its own, for a minute.
+/// Takes a free lock as a lease of its own, for a minute.
 async fn lock_one(session: &Session, text: &str, mode: Mode) -> Lease {
     let mut leases = lock_set(session, &set(&[(text, mode)]), &terms(60_000))
         .await

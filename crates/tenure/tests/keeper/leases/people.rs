@@ -1,9 +1,8 @@
 //! Recovery, break and audit.
 
-use tenure::{
-    Action, AuditQuery, Automated, Class, Error, GuardState, LeaseId, LeaseState, Mode, Recovery,
-    Settings,
-};
+use tenure::audit::{Action, AuditQuery};
+use tenure::leases::Recovery;
+use tenure::{Automated, Class, Error, GuardState, LeaseId, LeaseState, Mode, Settings};
 
 use super::*;
 
@@ -64,7 +63,7 @@ async fn a_broken_lock_is_lost_to_its_guard_with_who_and_why() {
         "{message}"
     );
     assert_eq!(guard.state(), GuardState::Lost);
-    // Dropping the guard confirms the stop: nobody waits for the ten seconds.
+    // Dropping the guard confirms the stop, so the next holder need not wait for ten seconds.
     drop(guard);
     let cy = session(&other, "cy").await;
     drop(
@@ -78,7 +77,7 @@ async fn a_broken_lock_is_lost_to_its_guard_with_who_and_why() {
 async fn only_people_break_and_they_say_why() {
     let database = Database::new().await;
     let settings = Settings::default().with_automated(Automated::new(["ci:*".into()]).unwrap());
-    let other = Keeper::from_store(database.keeper.store().clone(), settings);
+    let other = Keeper::from_store(tenure::internal::store(&database.keeper).clone(), settings);
     let keeper = &database.keeper;
     let ana = session(keeper, "ana").await;
     let lease = lock_one(&ana, "a", Mode::Write).await.lease;

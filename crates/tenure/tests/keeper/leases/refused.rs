@@ -1,6 +1,8 @@
 //! Stores without leases of their own, and requests that no store could keep.
 
-use tenure::{AuditQuery, Class, Error, Keeper, LeaseId, LeaseTerms, Mode, Options, Recovery};
+use tenure::audit::AuditQuery;
+use tenure::leases::{LeaseTerms, Recovery};
+use tenure::{Class, Error, Keeper, LeaseId, Mode, Options};
 
 use super::*;
 

@@ -68,7 +68,8 @@ async fn an_upgrade_is_out_of_order_while_its_taker_holds_something_later() {
     let (ana, bo) = (session(keeper, "ana").await, session(keeper, "bo").await);
     let wanted = set(&[("a", Mode::Upgradeable), ("b", Mode::Read)]);
     let leases = lock_set(&ana, &wanted, &terms(60_000)).await.unwrap();
-    // The one that waits for it is another session, and what it holds counts as well.
+    // The upgrade waits in a session of its own, but everything that the lease's session holds
+    // still counts for the order.
     let error = keeper.upgrade(&bo, &leases[0].lease, None, None).await;
     match error.unwrap_err() {
         Error::Order { asked, held } => {
@@ -100,7 +101,7 @@ async fn an_upgrade_is_out_of_order_inside_a_run_that_holds_something_later() {
         lease.lease.clone(),
     );
     let options = SessionOptions::new(owner("ana")).with_ancestors(vec![outer]);
-    let inner = keeper.session(options).await.unwrap();
+    let inner = keeper.session(options);
     let error = keeper.upgrade(&inner, &lease.lease, None, None).await;
     assert!(matches!(error.unwrap_err(), Error::Order { .. }));
 }

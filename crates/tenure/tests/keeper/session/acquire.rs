@@ -189,8 +189,8 @@ async fn other_errors_end_the_request_at_once() {
     drop(take(&ana, "a", Mode::Write).await);
 }
 
-/// The clock stands still but for the timers: grant and timeout are due in the same
-/// millisecond, in both orders of the tasks.
+/// The clock moves only from timer to timer: grant and timeout are due in one millisecond, in both
+/// orders of the tasks.
 #[tokio::test(start_paused = true)]
 async fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom_holder() {
     let keeper = keeper().await;
@@ -219,7 +219,7 @@ async fn a_timeout_in_the_instant_of_the_grant_leaves_no_phantom_holder() {
     }
 }
 
-/// The same with real threads and real time, over and over.
+/// Repeats the race of grant and timeout with real threads and real time, over and over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grants_and_timeouts_that_meet_never_lose_or_double_the_lock() {
     let keeper = keeper().await;
@@ -245,7 +245,7 @@ async fn grants_and_timeouts_that_meet_never_lose_or_double_the_lock() {
             }
             got.map(drop)
         });
-        // Busy for about as long as the other waits, a little more each round.
+        // The lock is held for about as long as the other session waits, a little more each round.
         let hold_for = Duration::from_micros(500 + round % 40 * 50);
         let since = Instant::now();
         while since.elapsed() < hold_for {

@@ -45,7 +45,7 @@ async fn an_acquire_granted_and_dropped_in_one_instant_gives_the_lock_to_the_nex
         let mut asking = Box::pin(bo.acquire(&a, Mode::Write, &options));
         assert!(poll_times(&mut asking, polls).is_none());
         let next = ask(&cy, "a", Mode::Write).await;
-        // The release grants to the future above, which never hears of it.
+        // The release grants to the future above, which is dropped before it hears of it.
         drop(guard);
         drop(asking);
         drop(next.await.unwrap().unwrap());
@@ -84,7 +84,7 @@ async fn an_upgrade_dropped_at_any_await_point_leaves_the_lock_as_before() {
             assert_eq!(guard.mode(), Mode::Upgradeable);
             assert!(waiting(&keeper).await.is_empty(), "after {polls} polls");
             drop(reader);
-            // Others can read, so it is not write in the store either.
+            // Other sessions can read, so the lock is not write in the store either.
             drop(take(&bo, "a", Mode::Read).await);
             guard.upgrade(None).await.unwrap();
         }

@@ -155,7 +155,7 @@ async fn ancestors_count_for_order_in_any_store_and_for_re_entry_in_their_own() 
         let owner = Owner::parse("ana").unwrap();
         let mut options = SessionOptions::new(owner);
         options.ancestors = ancestors;
-        keeper.session(options).await.unwrap()
+        keeper.session(options)
     };
 
     let ana = inside(vec![ancestor("file:/elsewhere", "b")]).await;
@@ -194,6 +194,6 @@ async fn upgrading_while_holding_or_awaiting_something_later_is_an_order_error()
     asking.abort();
     assert!(asking.await.unwrap_err().is_cancelled());
 
-    // What is held and ordered earlier does not matter.
+    // A lock that is held and ordered earlier does not matter.
     a.upgrade(None).await.unwrap();
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::event_log::Hold;
 
-/// Writers are ordered by their tokens, and each has stopped to vouch before the next begins. A
-/// reader carries the token of the writer before it, and is between that one and the next.
+/// Finds holds whose tokens contradict each other, their questions or what their guards vouched
+/// for. Writers are ordered by their tokens, and each has stopped to vouch before the next begins.
+/// A reader carries the token of the writer before it, and lies between that writer and the next.
 pub fn problems(holds: &[&Hold]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut tokens: BTreeMap<u64, &Hold> = BTreeMap::new();
@@ -35,7 +36,7 @@ pub fn problems(holds: &[&Hold]) -> Vec<String> {
     problems
 }
 
-/// Whether the tokens say that one had to end before the other could be granted.
+/// Tells whether the tokens say that one had to end before the other could be granted.
 pub fn comes_first(one: &Hold, other: &Hold) -> bool {
     let (earlier, later) = (one.grant.token, other.grant.token);
     match (one.is_exclusive(), other.is_exclusive()) {

@@ -6,8 +6,8 @@ use crate::event_log::{Account, Hold};
 use crate::moment::Moment;
 use crate::register::Written;
 
-/// The accepted writes, in the order of their values: each one more than the one before, and no
-/// token lower than the one before. Each token was granted for writing.
+/// Checks the accepted writes in the order of their values: each is one more than the one before,
+/// with no lower token, and each token was granted for writing.
 pub fn problems(holds: &[&Hold], written: &[&Written], value: i64) -> Vec<String> {
     let mut problems = Vec::new();
     let mut accepted: Vec<&&Written> = written.iter().filter(|write| write.accepted).collect();
@@ -39,8 +39,8 @@ pub fn problems(holds: &[&Hold], written: &[&Written], value: i64) -> Vec<String
     problems
 }
 
-/// Linearizability of the register, whose values are the order of its writes: who was answered with
-/// a value comes before whoever asked later and got less.
+/// Checks that the register is linearizable. The order of its values is that of its writes: a
+/// caller that was answered with a value comes before a caller that asked later and got less.
 pub fn order(account: &Account, written: &[&Written], resource: u32) -> Vec<String> {
     let mut problems = Vec::new();
     // A value is there from some moment after its write was asked for, and gone from some moment
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(order(&account, &written, 0).len(), 1);
         account.reads = vec![read(2, 3)];
         assert_eq!(order(&account, &written, 0).len(), 1);
-        // Answered before a lower value was even asked for.
+        // The read is answered before a lower value was even asked for.
         account.reads.clear();
         account.wrote.insert((0, 2), 15);
         let mut written = [write(5, 0), write(5, 1)];

@@ -3,15 +3,15 @@
 //!
 //! The tokens give the order, so it need not be searched for: writers by their tokens, and the
 //! readers of a token between its writer and the next. Each grant and each end is put at the
-//! earliest moment that is left; if one is too late then, no order fits. A hold whose release was
-//! not acknowledged ended at any moment after it was last vouched for.
+//! earliest moment that is left; if that is too late for one of them, no order fits. A hold whose
+//! release was not acknowledged ended at any moment after it was last vouched for.
 
 use std::collections::BTreeMap;
 
 use crate::event_log::Hold;
 use crate::moment::Moment;
 
-/// What does not fit.
+/// Returns the grants and ends that fit no order.
 pub fn problems(holds: &[&Hold]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut groups: BTreeMap<u64, (Vec<&Hold>, Vec<&Hold>)> = BTreeMap::new();
@@ -24,7 +24,7 @@ pub fn problems(holds: &[&Hold]) -> Vec<String> {
     }
     let mut free = 0;
     for (writers, readers) in groups.values() {
-        // Two writers with one token are told by another check.
+        // Another check tells of two writers with one token.
         for writer in writers {
             free = end(writer, free, &mut problems);
         }
@@ -36,7 +36,7 @@ pub fn problems(holds: &[&Hold]) -> Vec<String> {
     problems
 }
 
-/// The earliest end of a hold that cannot be granted before the lock is free.
+/// Returns the earliest end of a hold that cannot be granted before the lock is free.
 fn end(hold: &Hold, free: Moment, problems: &mut Vec<String>) -> Moment {
     let granted = free.max(hold.grant.asked);
     if granted > hold.grant.granted {
@@ -81,7 +81,7 @@ mod tests {
     fn a_grant_before_the_release_was_asked_for_does_not_fit() {
         let (first, second) = (hold(1, Write, 5, 10, 50), hold(2, Write, 6, 30, 60));
         assert_eq!(problems(&[&first, &second]).len(), 1);
-        // Unless it ended otherwise: the machine was killed.
+        // It fits if the first hold ended otherwise: its machine was killed.
         let mut killed = first;
         (killed.releasing, killed.released, killed.vouched) = (None, None, Some((12, 29)));
         assert_eq!(problems(&[&killed, &second]), [""; 0]);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_release_that_is_acknowledged_after_the_lock_went_on_does_not_fit() {
-        // It was told at 50 that its lease ended well then, but another had it since 30.
+        // The first was told at 50 that its lease ended well then, but the second had it since 30.
         let (first, mut second) = (hold(1, Write, 5, 10, 50), hold(2, Write, 6, 30, 40));
         second.grant.asked = 12;
         assert!(!problems(&[&first, &second]).is_empty());

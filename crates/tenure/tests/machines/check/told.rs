@@ -1,4 +1,4 @@
-//! What a holder is told before another has the lock, and what it is refused afterwards.
+//! Checks that a holder is told of its loss before another has the lock, and refused afterwards.
 
 use super::exclusion::comes_first;
 use crate::event_log::{Hold, Outcome, Who};
@@ -6,24 +6,24 @@ use crate::moment::Moment;
 
 /// A longer gap is a sleep: a sixth of a lease.
 const SLEPT: Moment = 333_000;
-/// How long the store is asked after a sleep.
+/// A machine asks the store for this long after a sleep.
 const LAST_TRY: Moment = 1_000_000;
-/// What lies between the end of a gap and the telling.
+/// The time that may lie between the end of a gap and the telling.
 const SLACK: Moment = 50_000;
 
-/// What there was to check.
+/// Counts of what the check met.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Told {
     /// Holders that stopped in time before another was granted what they had not released.
     pub in_time: u64,
     /// Holders that were not told in time because their machine stood still.
     pub excused: u64,
-    /// Renewals, tokens and releases of those taken over that were refused.
+    /// Refused renewals, token checks and releases of holders that were taken over.
     pub refused: u64,
 }
 
-/// A live holder stops to rely on a lock before anyone else is granted it, and one that was taken
-/// over is refused all it tries.
+/// Checks that a live holder stops to rely on a lock before anyone else is granted it, and that a
+/// holder that was taken over is refused all it tries.
 pub fn problems(holds: &[&Hold], gaps: &[(Who, Moment, Moment)], told: &mut Told) -> Vec<String> {
     let mut problems = Vec::new();
     for hold in holds.iter().filter(|hold| hold.released.is_none()) {
@@ -33,7 +33,7 @@ pub fn problems(holds: &[&Hold], gaps: &[(Who, Moment, Moment)], told: &mut Told
         };
         let taken = next.grant.granted;
         match hold.stopped() {
-            // It did not live to be told.
+            // The machine did not live to be told.
             None => {}
             Some(at) if at <= taken => told.in_time += 1,
             Some(at) => {
@@ -50,7 +50,7 @@ pub fn problems(holds: &[&Hold], gaps: &[(Who, Moment, Moment)], told: &mut Told
             }
         }
         if let Some(late) = hold.late.as_ref().filter(|late| taken < late.at) {
-            // A reader draws no token, so the one of the writer before it is not fenced by it.
+            // A reader draws no token, so it does not fence the writer before it.
             let exclusive = holds.iter().any(|other| {
                 other.is_exclusive() && comes_first(hold, other) && other.grant.granted < late.at
             });
@@ -72,9 +72,9 @@ pub fn problems(holds: &[&Hold], gaps: &[(Who, Moment, Moment)], told: &mut Told
     problems
 }
 
-/// Whether a machine that did nothing in this time could not tell before then. One that slept for
-/// long asks the store once more before it tells, for a second at most: its guards are unknown
-/// then.
+/// Tells whether a machine that did nothing in this time could not tell before then. A machine that
+/// slept for long asks the store once more before it tells, for a second at most; its guards are
+/// unknown then.
 fn stood_still(from: Moment, to: Moment, taken: Moment) -> bool {
     let slept = to - from >= SLEPT;
     let after = if slept { LAST_TRY } else { 0 };
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(look(&holds, &[]).0, 1);
         let (problems, told) = look(&holds, &[(who(1), 2_100_000, 3_490_000)]);
         assert_eq!((problems, told.excused), (0, 1));
-        // Neither another machine nor another time.
+        // The gap of another machine or of another time is no excuse.
         assert_eq!(look(&holds, &[(who(2), 2_100_000, 3_490_000)]).0, 1);
         assert_eq!(look(&holds, &[(who(1), 1_100_000, 1_900_000)]).0, 1);
     }

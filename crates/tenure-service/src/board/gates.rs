@@ -1,7 +1,7 @@
-//! Defines a gate.
+//! Gates: defined, and judged for an issue.
 
 use tenure::Result;
-use tenure_api::board::{DefineGate, Gate, Gates};
+use tenure_api::board::{DefineGate, Gate, Gates, Issues, JudgeGate};
 
 use crate::{Caller, Handle, Service};
 
@@ -15,5 +15,16 @@ impl Handle<DefineGate> for Service {
         });
         let (gates, next) = (vec![gate.await?], None);
         Ok(Gates { gates, next })
+    }
+}
+
+impl Handle<JudgeGate> for Service {
+    async fn handle(&self, request: JudgeGate, caller: &Caller) -> Result<Issues> {
+        let call = self.on_board(request.board.as_deref(), caller)?;
+        let (gate, verdict) = (request.gate, request.verdict.into());
+        let judged = call.one_issue(request.issue, move |board, id| {
+            board.judge_gate(id, &gate, verdict)
+        });
+        judged.await
     }
 }

@@ -15,7 +15,8 @@ use tenure::records::{
     Columns, Fence, Record, RecordChange, RecordKey, RecordPage, RecordQuery, RecordStore, Records,
     WakeUps,
 };
-use tenure::{Asker, Error, Keeper, Owner, Result, SessionId, SessionOptions, Timestamp};
+use tenure::store::Asker;
+use tenure::{Error, Keeper, Owner, Result, SessionId, SessionOptions, Timestamp};
 use tenure_core::Reply;
 use tenure_core::records::Write;
 use tenure_files::publish::PublishTarget;
@@ -348,8 +349,8 @@ impl crashes::Protocol for Publishing {
     ) -> Result<World, Violation> {
         let state = process
             .manifest(1)
-            .map_or("none", |manifest| manifest.state.as_str());
-        let seen = (process.content()?, state.to_owned());
+            .map_or_else(|| "none".to_owned(), |manifest| manifest.state.to_string());
+        let seen = (process.content()?, state);
         let mode = process.records.disk.state().mode(&self.target());
         if seen.1 == "committed" && mode != Some(SOURCE_MODE) {
             return Err(format!("the mode of what is committed is {mode:?}"));

@@ -1,0 +1,22 @@
+//! Errors of files, with what was done to which path.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::{Error, Result};
+
+/// Adds to an error of a call on a file what could not be done, and the path.
+pub trait OrCannot<T> {
+    /// Returns the value, or the error "cannot ACTION PATH".
+    ///
+    /// # Errors
+    ///
+    /// `Io` with the error of the call.
+    fn or_cannot(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T>;
+}
+
+impl<T, E: Into<io::Error>> OrCannot<T> for Result<T, E> {
+    fn or_cannot(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T> {
+        self.map_err(|source| Error::io(action, path, source))
+    }
+}

@@ -1,0 +1,99 @@
+//! What can go wrong with a ledger alone, and the class of each.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tenure_core::duration;
+use tenure_core::error::{Class, Error, Fault, Remedy, Sequence};
+
+/// An error of a ledger.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LedgerError {
+    /// There is no ledger in the directory.
+    #[error("there is no ledger in {}", path.display())]
+    Missing {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The ledger is not at the sequence that the caller expects: someone else appended.
+    #[error("{} is at sequence {actual}, not {expected}", path.display())]
+    SequenceMismatch {
+        /// The directory of the ledger.
+        path: PathBuf,
+        /// The sequence that the caller expects.
+        expected: u64,
+        /// The newest sequence.
+        actual: u64,
+    },
+    /// An event has its place, and it is not known whether it stays, or its caller was not told of
+    /// it.
+    #[error("event {sequence} in {} may be there: {source}", path.display())]
+    OutcomeUnknown {
+        /// The directory of the ledger.
+        path: PathBuf,
+        /// The number of the event, if it is there.
+        sequence: u64,
+        /// The cause.
+        source: Box<Error>,
+    },
+    /// A lock that another program made in its own way was there for as long as the caller waited.
+    #[error(
+        "timeout waiting for lock: {} was not free within {}: {holder}",
+        path.display(), duration::show(*limit)
+    )]
+    ForeignLock {
+        /// The lock.
+        path: PathBuf,
+        /// The known facts about its author and its age.
+        holder: String,
+        /// The time that the caller allowed.
+        limit: Duration,
+    },
+}
+
+impl Fault for LedgerError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Missing { .. } => Class::NotFound,
+            Self::SequenceMismatch { .. } => Class::Conflict,
+            Self::OutcomeUnknown { .. } => Class::Unknown,
+            Self::ForeignLock { .. } => Class::Busy,
+        }
+    }
+
+    fn remedy(&self) -> Remedy {
+        match self {
+            Self::Missing { path } => {
+                let path = path.to_string_lossy();
+                Remedy::of(
+                    "correct the directory, or make one with: {ledger.init directory}",
+                    &[&path],
+                )
+            }
+            Self::SequenceMismatch { .. } => {
+                "read what was added, decide anew, and append with its sequence".into()
+            }
+            Self::OutcomeUnknown { path, sequence, .. } => {
+                let (path, sequence) = (path.to_string_lossy(), sequence.to_string());
+                Remedy::of(
+                    "look before you repeat it: {ledger.show directory sequence}",
+                    &[&path, &sequence],
+                )
+            }
+            Self::ForeignLock { .. } => Remedy::from(
+                "wait longer with {.wait}; if its maker is gone, it is removed by: {ledger.verify directory=DIR repair=true confirmed=true}",
+            ),
+        }
+    }
+
+    fn sequence(&self) -> Option<Sequence> {
+        match *self {
+            Self::SequenceMismatch {
+                expected, actual, ..
+            } => Some(Sequence::Mismatch { expected, actual }),
+            Self::OutcomeUnknown { sequence, .. } => Some(Sequence::Unknown { sequence }),
+            _ => None,
+        }
+    }
+}
