@@ -7,8 +7,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
 
 use serde::{Deserialize, Serialize};
 
@@ -34,21 +32,8 @@ pub struct Output {
     pub error: Option<String>,
 }
 
-/// Copies what is printed to the file at a path, in a thread. What comes out is what became of it,
-/// when nothing has the pipe open any more.
-pub fn copy(pipe: impl Read + Send + 'static, path: &Path) -> io::Result<Receiver<Output>> {
-    let (done, output) = mpsc::channel();
-    let mut files = Files::begin(path);
-    let copy = move || {
-        files.copy(pipe);
-        let _ = done.send(files.output);
-    };
-    thread::Builder::new().name("output".into()).spawn(copy)?;
-    Ok(output)
-}
-
 /// The files, while they are written.
-struct Files {
+pub struct Files {
     path: PathBuf,
     old: PathBuf,
     file: Option<File>,
@@ -56,14 +41,14 @@ struct Files {
     size: u64,
     /// The bytes that were printed before those of the file.
     before: u64,
-    output: Output,
+    pub output: Output,
 }
 
 impl Files {
-    fn begin(path: &Path) -> Self {
+    /// Begins files at a path, in the place of those of an earlier attempt.
+    pub fn begin(path: &Path) -> Self {
         let mut old = path.to_owned().into_os_string();
         old.push(".old");
-        // That of an earlier attempt.
         let _ = fs::remove_file(&old);
         let mut files = Self {
             path: path.to_owned(),
@@ -86,20 +71,29 @@ impl Files {
         Ok(())
     }
 
-    fn copy(&mut self, mut pipe: impl Read) {
-        let mut chunk = vec![0; CHUNK];
+    /// Copies some of what is printed. Returns its length, which is zero at its end.
+    pub fn copy(&mut self, pipe: &mut impl Read) -> io::Result<usize> {
+        let mut chunk = [0; CHUNK];
+        let length = pipe.read(&mut chunk)?;
+        self.output.bytes += length as u64;
+        if let Err(error) = self.write(&chunk[..length]) {
+            // The command never waits for a disk that has no space.
+            self.output.lost += length as u64;
+            self.failed(&error);
+        }
+        Ok(length)
+    }
+
+    /// Copies what is left in the pipe when all who could print are dead.
+    pub fn finish(mut self, pipe: &mut impl Read) -> Output {
         loop {
-            let chunk = match pipe.read(&mut chunk) {
-                Ok(0) => return,
-                Ok(length) => &chunk[..length],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return self.failed(&error),
-            };
-            self.output.bytes += chunk.len() as u64;
-            if let Err(error) = self.write(chunk) {
-                // The command never waits for a disk that has no space.
-                self.output.lost += chunk.len() as u64;
-                self.failed(&error);
+            match self.copy(pipe) {
+                Ok(0) => return self.output,
+                Ok(_) => {}
+                Err(error) => {
+                    self.failed(&error);
+                    return self.output;
+                }
             }
         }
     }

@@ -127,7 +127,8 @@ impl Serving {
     fn serve(mut self) {
         while self.socket.is_some() || !self.shims.is_empty() || !self.ended.is_empty() {
             let look = (!self.ended.is_empty()).then_some(LOOK);
-            let is_asked = wait(self.children.as_fd(), self.socket.as_ref(), look);
+            let socket = self.socket.as_ref().map(AsFd::as_fd);
+            let [is_asked] = wait(self.children.as_fd(), [socket], look);
             self.reap();
             if is_asked {
                 match self.socket.as_ref().and_then(receive) {

@@ -1,13 +1,13 @@
 //! The shim: from the attempt to its status.
 
 use std::fmt::Display;
-use std::io;
+use std::io::{self, PipeReader};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use rustix::io::ioctl_fionbio;
 use rustix::process::{Pid, Signal, WaitStatus, getpid, set_child_subreaper, setsid};
 use tenure_os::clock;
 use tenure_os::platform::{has_ended, send, signal_group, signal_process};
@@ -16,14 +16,11 @@ use super::attempt::{Attempt, Lifetime};
 use super::command;
 use super::descendants::{end_all, reap_children};
 use super::lines::{Message, Received, line};
-use super::output::{self, Output};
+use super::output::Files;
 use super::status::{End, NotStarted, Status, Stopped, create, short, write};
 use super::stopping::{Step, Stopping};
 use super::wait::wait;
 use crate::spawn::pass_on;
-
-/// The longest wait for output after all who could print are dead.
-const OUTPUT_MAX: Duration = Duration::from_secs(2);
 
 /// Runs a command that is told over the control, and tells its status there. The descriptors of the
 /// session are open until this process ends.
@@ -59,7 +56,9 @@ fn of_shim<E: Display>(what: &'static str) -> impl Fn(E) -> End {
 struct Shim<'a> {
     attempt: &'a Attempt,
     leader: Pid,
-    output: Receiver<Output>,
+    /// None after all who could print have closed it.
+    pipe: Option<PipeReader>,
+    files: Files,
     /// Can be read when a child has ended.
     children: BorrowedFd<'a>,
     /// None after the worker has died.
@@ -78,7 +77,7 @@ impl<'a> Shim<'a> {
         let became = setsid().and_then(|_| set_child_subreaper(Some(getpid())));
         became.map_err(of_shim("become a subreaper"))?;
         let (pipe, printed) = io::pipe().map_err(of_shim("make a pipe"))?;
-        let output = output::copy(pipe, &attempt.output).map_err(of_shim("copy output"))?;
+        ioctl_fionbio(&pipe, true).map_err(of_shim("make a pipe"))?;
         let now = clock::boot_now();
         if attempt.deadline_ms.is_some_and(|deadline| deadline <= now) {
             let reason = "its deadline was over before it was started";
@@ -88,7 +87,8 @@ impl<'a> Shim<'a> {
         Ok(Self {
             attempt,
             leader: command::start(attempt, printed)?,
-            output,
+            pipe: Some(pipe),
+            files: Files::begin(&attempt.output),
             children,
             control: Some(control),
             received,
@@ -107,16 +107,15 @@ impl<'a> Shim<'a> {
             }
         }
         let (status, is_all) = end_all(self.leader);
-        let output = self.output.recv_timeout(OUTPUT_MAX);
         let mut status = Status::new(&self.attempt.tag, end(status));
         status.stopped = self
             .stopping
             .reason()
             .or_else(|| self.over_cpu(&status.end));
-        status.output = output.unwrap_or_else(|_| Output {
-            error: Some("something that could not be ended has it open".to_owned()),
-            ..Output::default()
-        });
+        status.output = match self.pipe {
+            Some(mut pipe) => self.files.finish(&mut pipe),
+            None => self.files.output,
+        };
         status.still_runs = !is_all;
         status
     }
@@ -133,8 +132,17 @@ impl<'a> Shim<'a> {
 
     /// Waits for a child, for the worker, or for some time.
     fn wait(&mut self, time: Option<Duration>) {
-        let is_told = wait(self.children, self.control, time);
+        let others = [
+            self.control.map(AsFd::as_fd),
+            self.pipe.as_ref().map(AsFd::as_fd),
+        ];
+        let [is_told, is_printed] = wait(self.children, others, time);
         reap_children(|child| child == self.leader);
+        if let Some(pipe) = self.pipe.as_mut().filter(|_| is_printed)
+            && matches!(self.files.copy(pipe), Ok(0))
+        {
+            self.pipe = None;
+        }
         if let Some(control) = self.control.filter(|_| is_told)
             && !self.received.read(control)
         {

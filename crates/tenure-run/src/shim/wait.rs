@@ -1,26 +1,27 @@
 //! The one wait of a shim and of the spawner.
 
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Waits until a child has ended, the socket can be read or is closed at its other end, or the time
-/// is over. Returns true if it is the socket.
-pub fn wait(children: BorrowedFd<'_>, socket: Option<&UnixStream>, time: Option<Duration>) -> bool {
+/// Waits until a child has ended, one of the others can be read or is closed at its other end, or
+/// the time is over. Returns which of the others it is.
+pub fn wait<const N: usize>(
+    children: BorrowedFd<'_>,
+    others: [Option<BorrowedFd<'_>>; N],
+    time: Option<Duration>,
+) -> [bool; N] {
     let time = time.and_then(|time| Timespec::try_from(time).ok());
-    let sources = [Some(children), socket.map(AsFd::as_fd)]
-        .into_iter()
-        .flatten();
-    let mut sources: Vec<_> = sources
-        .map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN))
-        .collect();
+    let all = [Some(children)].into_iter().chain(others).flatten();
+    let source = |source| PollFd::from_borrowed_fd(source, PollFlags::IN);
+    let mut sources: Vec<_> = all.map(source).collect();
     let is_ready = poll(&mut sources, time.as_ref()).is_ok();
     // Children that end after this are another signal.
     let _ = rustix::io::read(children, &mut [0; 128]);
-    is_ready
-        && sources
-            .get(1)
-            .is_some_and(|socket| !socket.revents().is_empty())
+    let mut found = sources
+        .iter()
+        .skip(1)
+        .map(|source| !source.revents().is_empty());
+    others.map(|other| other.is_some() && found.next() == Some(true) && is_ready)
 }
