@@ -87,8 +87,7 @@
 //!   end what only reserves addresses, as Go, Java and node do. A command that is refused memory
 //!   ends as it likes, and the status cannot tell why; nor can it for one that handles the signal
 //!   of its CPU time, and is killed 5 s of it later.
-//! - The shim writes the output itself: a thread for it would cost a small job more than the
-//!   command. So a disk that stands still is as a shim that is stopped.
+//! - The shim writes the output itself, so a disk that stands still is as a shim that is stopped.
 //! - On a file system that copies what it overwrites (btrfs, ZFS) a disk that has become full
 //!   since 4 can lose the status file. The worker is told in 9 all the same.
 //! - Paths and words are UTF-8.
