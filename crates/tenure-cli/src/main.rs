@@ -5,12 +5,14 @@
 //! | `cli/`, `help` | the command line as a whole: which commands there are, single values, overview |
 //! | `commands/` | a file for each command: its arguments, its help, what it calls |
 //! | `surface` | reads what is around this process, once; calls operations, shows their answers |
-//! | `runtime` | the runtimes of calls |
+//! | `start`, `power`, `runtime` | how the process begins; what it does without; the runtimes of calls |
 //! | `people/`, `table`, `output` | leases in words; tables; the one place that prints |
 //! | `exit`, `report/` | the one table of exit codes; failures as people and programs see them |
 //! | `listing` | what is held and who waits, as a table |
 //! | `waiting/` | draws waits: who is in the way, for how long |
 //! | `log` | the lock log |
+
+#![cfg_attr(all(not(test), target_env = "gnu"), no_main)]
 
 mod cli;
 mod commands;
@@ -20,8 +22,12 @@ mod listing;
 mod log;
 mod output;
 mod people;
+#[cfg(target_env = "gnu")]
+mod power;
 mod report;
 mod runtime;
+#[cfg(all(not(test), target_env = "gnu"))]
+mod start;
 mod surface;
 mod table;
 mod waiting;

@@ -1,6 +1,5 @@
 //! The one runtime of a command.
 
-use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 use tenure_run::signals::unavailable;
@@ -18,7 +17,6 @@ pub fn block_on(
 
 /// Returns a runtime with another thread besides this one.
 pub fn start_threads() -> tenure::Result<tokio::runtime::Runtime> {
-    require_descriptors()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -28,7 +26,6 @@ pub fn start_threads() -> tenure::Result<tokio::runtime::Runtime> {
 
 /// Returns a runtime of one thread, with timers, descriptors and signals.
 pub fn start() -> tenure::Result<tokio::runtime::Runtime> {
-    require_descriptors()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -41,13 +38,4 @@ pub fn start_beside() -> tenure::Result<tokio::runtime::Runtime> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_time().build();
     runtime.map_err(unavailable)
-}
-
-/// The runtime panics where it finds no descriptors for itself; it needs five.
-fn require_descriptors() -> tenure::Result<()> {
-    let spare = [UnixStream::pair(), UnixStream::pair(), UnixStream::pair()];
-    for pair in spare {
-        pair.map_err(unavailable)?;
-    }
-    Ok(())
 }

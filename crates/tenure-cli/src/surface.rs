@@ -114,7 +114,8 @@ impl Surface {
         &self,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        self.runtime()?.block_on(work)
+        // Boxed at once: the state of a command is large, and would be copied from call to call.
+        self.runtime()?.block_on(Box::pin(work))
     }
 
     fn runtime(&self) -> Result<&Runtime> {
@@ -160,7 +161,7 @@ impl Surface {
         Failure: From<O::Error>,
     {
         let calling = self.service.handle(request, caller);
-        Ok(self.runtime()?.block_on(calling)?)
+        Ok(self.runtime()?.block_on(Box::pin(calling))?)
     }
 
     /// Calls an operation that waits: a signal that asks for the end cancels it.

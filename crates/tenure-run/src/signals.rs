@@ -6,13 +6,16 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::mem;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::task::Poll;
 
 use rustix::process::Signal;
 use tenure_core::{Error, Result};
-use tenure_os::platform::{BlockedSignals, is_ignored, stop_self};
-use tokio::signal::unix::{self, SignalKind};
+use tenure_os::platform::{arrival_events, arrivals, count_arrivals, ignore, stop_self};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// The signals that are passed on to the command, and end a wait.
 pub const ENDING: [i32; 4] = [
@@ -37,47 +40,75 @@ pub enum Event {
 
 /// All signals that this process listens to.
 pub struct Signals {
-    streams: Vec<(Event, unix::Signal)>,
+    heard: Vec<Heard>,
+    /// Becomes readable with each of them.
+    wake: AsyncFd<OwnedFd>,
+}
+
+/// A signal, and how often it had arrived when it was last told.
+struct Heard {
+    event: Event,
+    number: i32,
+    arrivals: u32,
 }
 
 impl Signals {
-    /// Starts to listen. From here on no signal is lost: a signal that arrives is remembered.
-    ///
-    /// Signals are blocked during this call. The library first installs its handler and then the
-    /// handler's action, and a signal in between would be swallowed.
+    /// Starts to listen, within a runtime. From here on no signal is lost: a signal that arrives
+    /// is remembered.
     pub fn listen() -> Result<Self> {
-        let _blocked = BlockedSignals::all();
-        let mut events = vec![
+        let events = arrival_events().map_err(unavailable)?;
+        // SAFETY: the descriptor is owned by what is made of it, and neither closed nor replaced.
+        let wake = unsafe { AsyncFd::register_with_interest(events, Interest::READABLE) };
+        let wake = wake.map_err(|refused| unavailable(refused.into()))?;
+        let ending = ENDING.map(|number| (Event::End(number), number));
+        let others = [
             (Event::Child, Signal::CHILD.as_raw()),
             (Event::Continued, Signal::CONT.as_raw()),
         ];
-        let ending = ENDING.into_iter().filter(|number| !is_ignored(*number));
-        events.extend(ending.map(|number| (Event::End(number), number)));
-        if !is_ignored(Signal::TSTP.as_raw()) {
-            events.push((Event::Suspend, Signal::TSTP.as_raw()));
+        let events = others.into_iter().chain(ending);
+        let mut heard = Vec::new();
+        for (event, number) in events.chain([(Event::Suspend, Signal::TSTP.as_raw())]) {
+            let arrivals = arrivals(number);
+            let was_ignored = count_arrivals(number);
+            if was_ignored && matches!(event, Event::End(_) | Event::Suspend) {
+                ignore(number);
+            } else {
+                heard.push(Heard {
+                    event,
+                    number,
+                    arrivals,
+                });
+            }
         }
-        let streams = events.into_iter().map(|(event, number)| {
-            let stream = unix::signal(SignalKind::from_raw(number)).map_err(unavailable)?;
-            Ok((event, stream))
-        });
-        let streams = streams.collect::<Result<_>>()?;
-        Ok(Self { streams })
+        Ok(Self { heard, wake })
     }
 
     /// Returns the next event.
     pub async fn next(&mut self) -> Event {
         poll_fn(|context| {
-            for (event, stream) in &mut self.streams {
-                if let Poll::Ready(Some(())) = stream.poll_recv(context) {
-                    return Poll::Ready(*event);
+            loop {
+                if let Some(event) = self.arrived() {
+                    return Poll::Ready(event);
+                }
+                match self.wake.poll_read_ready(context) {
+                    Poll::Ready(Ok(mut ready)) => ready.clear_ready(),
+                    // An error says that the runtime ends.
+                    Poll::Ready(Err(_)) | Poll::Pending => return Poll::Pending,
                 }
             }
-            Poll::Pending
         })
         .await
     }
 
-    /// Returns the next signal that asks for the end. Ctrl-Z stops this process meanwhile.
+    /// Returns a signal that has arrived since it was last told.
+    fn arrived(&mut self) -> Option<Event> {
+        self.heard.iter_mut().find_map(|heard| {
+            let before = mem::replace(&mut heard.arrivals, arrivals(heard.number));
+            (before != heard.arrivals).then_some(heard.event)
+        })
+    }
+
+    /// Returns the next signal that asks for the end; whatever children do meanwhile.
     pub async fn interruption(&mut self) -> i32 {
         loop {
             match self.next().await {

@@ -26,6 +26,9 @@ pub fn parse_wanted(text: &[u8]) -> Result<Wanted, String> {
 /// that whoever names the file meets the guard of edits there.
 pub fn parse_resource(text: &[u8]) -> Result<Resource, String> {
     let resource = Resource::parse_bytes(text).map_err(|error| error.to_string())?;
+    if resource.kind() != "file" {
+        return Ok(resource);
+    }
     let here = std::env::current_dir().ok();
     file_path::absolute(resource, here.as_deref()).map_err(|error| error.to_string())
 }

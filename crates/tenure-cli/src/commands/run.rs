@@ -149,11 +149,12 @@ pub fn run(global: &Global, options: Run, report: Report) -> Result<ExitCode, Fa
     let watchdog = watchdog.transpose()?;
     surface.block_on(async {
         let mut signals = Signals::listen()?;
-        let holding = surface.service.hold_for_run(request, &caller);
+        let holding = Box::pin(surface.service.hold_for_run(request, &caller));
         let under = cancelled_by_signals(holding, &caller, &mut signals).await;
         let under = under.map_err(|not_held| failure(not_held, busy_exit))?;
         command.envs(environment(&under, &caller));
-        let ended = run_under(command, under.held, watchdog, &mut signals, report).await?;
+        let running = run_under(command, under.held, watchdog, &mut signals, report);
+        let ended = Box::pin(running).await?;
         Ok(exit_code(ended, report))
     })
 }

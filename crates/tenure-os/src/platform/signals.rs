@@ -2,8 +2,12 @@
 
 use std::io;
 use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 
 /// Signals that stay blocked until this is dropped.
@@ -51,6 +55,82 @@ pub fn change_blocked(how: libc::c_int, signals: &libc::sigset_t) -> libc::sigse
         let mut before: libc::sigset_t = mem::zeroed();
         libc::pthread_sigmask(how, signals, &mut before);
         before
+    }
+}
+
+/// How often each signal has arrived since it is counted.
+static ARRIVALS: [AtomicU32; 65] = [const { AtomicU32::new(0) }; 65];
+/// The descriptor of [`arrival_events`] that is open for as long as this process.
+static EVENTS: AtomicI32 = AtomicI32::new(-1);
+
+/// Returns a descriptor that becomes ready for reading with each signal that is counted. It stays
+/// so: only the edge tells.
+pub fn arrival_events() -> io::Result<OwnedFd> {
+    static KEPT: Mutex<Option<OwnedFd>> = Mutex::new(None);
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(events) = &*kept {
+        return events.try_clone();
+    }
+    let events = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let another = events.try_clone()?;
+    EVENTS.store(events.as_raw_fd(), Ordering::SeqCst);
+    *kept = Some(events);
+    Ok(another)
+}
+
+/// Returns how often a signal has arrived since it is counted.
+pub fn arrivals(number: libc::c_int) -> u32 {
+    ARRIVALS[number as usize].load(Ordering::SeqCst)
+}
+
+/// Counts a signal from here on whenever it arrives. Returns true if it was ignored until now.
+pub fn count_arrivals(number: libc::c_int) -> bool {
+    extern "C" fn count(number: libc::c_int) {
+        ARRIVALS[number as usize].fetch_add(1, Ordering::SeqCst);
+        // SAFETY: both calls are async-signal-safe, and the pointers are valid. What is interrupted
+        // finds its error as it was.
+        unsafe {
+            let errno = *libc::__errno_location();
+            let one = ptr::from_ref(&1_u64);
+            libc::write(EVENTS.load(Ordering::SeqCst), one.cast(), size_of::<u64>());
+            *libc::__errno_location() = errno;
+        }
+    }
+    // SAFETY: zero is a valid `sigaction`, all pointers are valid, and `count` does only what a
+    // handler of signals may.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = count as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART;
+        let mut before: libc::sigaction = mem::zeroed();
+        libc::sigaction(number, &action, &mut before);
+        before.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Ignores a signal.
+pub fn ignore(number: libc::c_int) {
+    // SAFETY: a plain call.
+    unsafe { libc::signal(number, libc::SIG_IGN) };
+}
+
+/// Opens what of the three standard streams is closed, as `/dev/null`: else the next file that is
+/// opened would be written to as the standard error.
+pub fn open_standard_streams() {
+    let stream = |fd| libc::pollfd {
+        fd,
+        events: 0,
+        revents: 0,
+    };
+    let mut streams = [stream(0), stream(1), stream(2)];
+    // SAFETY: the pointer is valid for three of them.
+    unsafe { libc::poll(streams.as_mut_ptr(), 3, 0) };
+    let closed = streams.iter().filter(|it| it.revents & libc::POLLNVAL != 0);
+    for _ in closed {
+        // SAFETY: the path ends with a zero. The lowest number that is free is taken.
+        if unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) } < 0 {
+            std::process::abort();
+        }
     }
 }
 
