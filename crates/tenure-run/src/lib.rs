@@ -10,6 +10,7 @@
 //! | `watchdog` | [`Watchdog`], a process that ends the command while this one stands still |
 //! | [`signals`] | the signals to this process |
 //! | `terminal` | the terminal, which this process has or lends to the command |
+//! | [`shim`] | a command of a job, under a process that may outlive the one that asked for it |
 //! | `call` | [`call()`], a command that is given text and answers with text, within limits |
 //!
 //! # Guarantees
@@ -40,6 +41,7 @@ mod call;
 mod ending;
 mod held;
 mod renewal;
+pub mod shim;
 pub mod signals;
 mod spawn;
 mod supervise;

@@ -78,7 +78,7 @@ pub struct Watchdog {
 
 /// A child that only this value reaps.
 #[derive(Debug)]
-struct Process(Pid);
+pub(crate) struct Process(pub(crate) Pid);
 
 impl Watchdog {
     /// Starts the watchdog. This is called before this process has other threads.
@@ -212,13 +212,14 @@ fn wait_for(socket: BorrowedFd<'_>, wait_ms: u64) -> io::Result<()> {
 }
 
 /// A memory of sleeps of the machine, by the clock that counts sleep and the one that does not.
-struct Patience {
+#[derive(Debug)]
+pub(crate) struct Patience {
     slept_ms: u64,
     until_awake_ms: u64,
 }
 
 impl Patience {
-    fn new(boot_ms: u64, awake_ms: u64) -> Self {
+    pub(crate) fn new(boot_ms: u64, awake_ms: u64) -> Self {
         Self {
             slept_ms: boot_ms.saturating_sub(awake_ms),
             until_awake_ms: 0,
@@ -227,7 +228,7 @@ impl Patience {
 
     /// Returns the time until a deadline is over. If the machine slept since the last call, that is
     /// some time after the deadline.
-    fn left_ms(&mut self, due_ms: u64, boot_ms: u64, awake_ms: u64) -> u64 {
+    pub(crate) fn left_ms(&mut self, due_ms: u64, boot_ms: u64, awake_ms: u64) -> u64 {
         let slept_ms = boot_ms.saturating_sub(awake_ms);
         if slept_ms >= self.slept_ms + SLEEP_MIN_MS {
             self.until_awake_ms = awake_ms + AFTER_SLEEP_MS;

@@ -1,17 +1,20 @@
 //! Children: starting them, asking whether they have ended, and killing their groups.
 
+use std::fs;
 use std::io;
-use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::Command;
 use std::ptr;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{self, Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 
-use super::signals::{change_blocked, signal_group};
+use super::signals::{change_blocked, set_of, signal_group};
 
 /// Makes `pidfd_send_signal` reach the whole process group, from Linux 6.9 on.
 const TO_THE_GROUP: libc::c_uint = 1 << 2;
@@ -77,6 +80,73 @@ pub unsafe fn fork(work: impl FnOnce()) -> io::Result<Pid> {
             unsafe { libc::_exit(0) }
         }
         pid => Ok(Pid::from_raw(pid).expect("a child has a number")),
+    }
+}
+
+/// Forks this process if it has one thread. The copy may do all that a process may; it ends with
+/// `work`, also by a panic, without any clean-up of this process.
+pub fn fork_alone(work: impl FnOnce()) -> io::Result<Pid> {
+    if fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("this process has other threads"));
+    }
+    let work = || drop(panic::catch_unwind(AssertUnwindSafe(work)));
+    // SAFETY: no other thread can hold a lock, and a panic does not leave the work.
+    unsafe { fork(work) }
+}
+
+/// Returns the children of this process, those that are not reaped among them. One may be missing
+/// if another ends meanwhile.
+pub fn children() -> io::Result<Vec<Pid>> {
+    let mut children = Vec::new();
+    for thread in fs::read_dir("/proc/self/task")? {
+        let listed = fs::read_to_string(thread?.path().join("children"))?;
+        let numbers = listed.split_ascii_whitespace();
+        children.extend(numbers.filter_map(|number| Pid::from_raw(number.parse().ok()?)));
+    }
+    Ok(children)
+}
+
+/// Returns a descriptor that can be read when a child has ended or stopped. The signal of children
+/// must be blocked.
+pub fn child_signals() -> io::Result<OwnedFd> {
+    let signals = set_of([libc::SIGCHLD]);
+    // SAFETY: the pointer is valid for the call.
+    let made = unsafe { libc::signalfd(-1, &signals, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    match made {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: the kernel has just made it, for us.
+        descriptor => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+    }
+}
+
+/// What some processes have used.
+#[derive(Debug, Clone, Copy)]
+pub struct Usage {
+    /// Time of the processor, for their own work.
+    pub user: Duration,
+    /// Time of the processor, for the work of the kernel for them.
+    pub system: Duration,
+    /// The most memory that one of them had at a time, in bytes.
+    pub memory_max_bytes: u64,
+}
+
+/// Returns what the children of this process have used that were reaped, with all that those had
+/// reaped.
+pub fn usage_of_children() -> Usage {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is valid for the call, and zero is a valid `rusage` if it fails.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let time = |time: libc::timeval| {
+        let seconds = Duration::from_secs(time.tv_sec.cast_unsigned());
+        seconds + Duration::from_micros(time.tv_usec.cast_unsigned())
+    };
+    Usage {
+        user: time(usage.ru_utime),
+        system: time(usage.ru_stime),
+        memory_max_bytes: usage.ru_maxrss.cast_unsigned() * 1024,
     }
 }
 
