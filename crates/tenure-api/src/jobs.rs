@@ -36,7 +36,7 @@ pub struct SubmitJob {
     pub with: BTreeMap<String, String>,
     /// Lower numbers of a project come first.
     #[serde(default = "priority")]
-    pub priority: u16,
+    pub priority: u8,
     /// The time after which an attempt is ended.
     #[serde(default)]
     pub time_limit: Option<Span>,
@@ -76,7 +76,7 @@ fn class() -> String {
     "cpu".into()
 }
 
-fn priority() -> u16 {
+fn priority() -> u8 {
     2
 }
 
@@ -273,7 +273,7 @@ pub struct ShownJob {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// Lower numbers of a project come first.
-    pub priority: u16,
+    pub priority: u8,
     /// When it was submitted.
     pub submitted_at: Timestamp,
     /// When its last attempt started.

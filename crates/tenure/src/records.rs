@@ -83,6 +83,20 @@ impl<'a> Records<'a> {
         named: impl IntoIterator<Item = (RecordKey, Expected)>,
         decide: impl Fn(&Seen) -> Result<(Changes, T)> + Send + Sync,
     ) -> Result<T> {
+        self.decide_under(named, [], decide).await
+    }
+
+    /// Makes such a change while leases are held with these tokens.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`change`](Self::change).
+    pub async fn decide_under<T: Send>(
+        &self,
+        named: impl IntoIterator<Item = (RecordKey, Expected)>,
+        fences: impl IntoIterator<Item = Fence>,
+        decide: impl Fn(&Seen) -> Result<(Changes, T)> + Send + Sync,
+    ) -> Result<T> {
         let decided = Mutex::new(None);
         let changes = |seen: &Seen| {
             let (changes, said) = decide(seen)?;
@@ -92,6 +106,9 @@ impl<'a> Records<'a> {
         let mut change = RecordChange::new([], &changes);
         for (key, expected) in named {
             change = change.expecting(key, expected);
+        }
+        for fence in fences {
+            change = change.under(fence);
         }
         self.change(&change).await?;
         let said = lock(&decided).take();

@@ -70,7 +70,7 @@ pub fn digest(spec: &Spec) -> String {
         operation: &'a Option<(String, std::collections::BTreeMap<String, String>)>,
         locks: &'a [String],
         class: &'a str,
-        limits: &'a super::job::Limits,
+        limits: &'a tenure_run::shim::Limits,
         labels: &'a std::collections::BTreeSet<String>,
         creator: &'a Owner,
     }

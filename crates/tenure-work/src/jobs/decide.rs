@@ -228,7 +228,7 @@ fn retry_pause(failed: u32, jitter: f64) -> Duration {
 mod tests {
     use super::*;
     use crate::jobs::caps::Place;
-    use crate::jobs::job::{Limits, PRIORITY_DEFAULT, Spec};
+    use crate::jobs::job::{PRIORITY_DEFAULT, Spec};
 
     fn now() -> Timestamp {
         Timestamp::from_millis(1_000_000)
@@ -245,7 +245,7 @@ mod tests {
             locks: Vec::new(),
             operation: None,
             priority: PRIORITY_DEFAULT,
-            limits: Limits::default(),
+            limits: Default::default(),
             key: None,
             creator: owner("ana@desk"),
             labels: Default::default(),

@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 use tenure::{Owner, Timestamp};
 use tenure_api::jobs::{Approval, JobState};
 
+use tenure_run::shim::Limits;
+
 use super::caps::Place;
 
 /// The priority of a job that names none. Lower ones come first.
-pub const PRIORITY_DEFAULT: u16 = 2;
+pub const PRIORITY_DEFAULT: u8 = 2;
 /// The highest number of a priority.
-pub const PRIORITY_MAX: u16 = 999;
+pub const PRIORITY_MAX: u8 = 31;
 /// The most retries of a job that fails.
 pub const RETRIES_MAX: u32 = 100;
 /// A job whose worker died is begun again at most so many times.
@@ -34,7 +36,7 @@ pub struct Spec {
     #[serde(default)]
     pub operation: Option<(String, BTreeMap<String, String>)>,
     /// Lower priorities of a project come first.
-    pub priority: u16,
+    pub priority: u8,
     /// The most it may use.
     #[serde(default)]
     pub limits: Limits,
@@ -64,20 +66,6 @@ pub struct Spec {
 
 fn restart() -> bool {
     true
-}
-
-/// The most that a job may use. What is not set is not bounded.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
-    /// The time of an attempt, in milliseconds.
-    #[serde(default)]
-    pub time_ms: Option<u64>,
-    /// The memory of a process, in bytes.
-    #[serde(default)]
-    pub memory_bytes: Option<u64>,
-    /// The CPU time of a process, in seconds.
-    #[serde(default)]
-    pub cpu_seconds: Option<u64>,
 }
 
 /// A job.

@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`job`] | a job, as its record keeps it |
 //! | [`mod@decide`] | the effect of an event on a job: one pure function, a table |
+//! | [`approvals`] | who may approve a job, and what an approval is of |
 //! | [`caps`] | the caps, who runs now, and what a cap refuses |
 //! | [`moves`] | moves of jobs as one change of records |
+//! | [`queue`] | the queue as records: submitting, listing, moving jobs, caps, pauses |
 //! | [`reasons`] | why a job does not run yet |
 //! | [`turns`] | whose turn it is: fair between projects, ordered within one |
 //!
@@ -51,13 +53,18 @@
 //! fence of step 3 refuses the second. A worker that was stopped and then continued meets the same
 //! fence in step 5: its end is refused.
 
+pub mod approvals;
 pub mod caps;
 pub mod decide;
+mod error;
 pub mod job;
 pub mod moves;
+pub mod queue;
 pub mod reasons;
 pub mod turns;
 
 pub use caps::Running;
 pub use decide::{Event, IllegalMove, decide};
-pub use job::{Job, Limits, Spec};
+pub use error::JobError;
+pub use job::{Job, Spec};
+pub use queue::Jobs;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tenure::records::{Changes, Columns, RecordKey, Seen};
+use tenure::records::{Changes, Columns, Record, RecordKey, Seen};
 use tenure::{Error, Result, Timestamp};
 use tenure_api::jobs::{Caps, JobState};
 
@@ -25,7 +25,7 @@ use super::turns::Turn;
 pub const MOVES_MAX: usize = 30;
 
 /// The id of the records that there is one of: what runs, the caps, all projects.
-const ALL: &str = "all";
+pub(super) const ALL: &str = "all";
 
 /// One move of one job.
 #[derive(Debug, Clone)]
@@ -36,6 +36,17 @@ pub struct Move {
     pub project: String,
     /// What happens to it.
     pub event: Event,
+}
+
+impl Move {
+    /// Returns a move of a job.
+    pub fn of(job: &Job, event: Event) -> Self {
+        Self {
+            job: job.id.clone(),
+            project: job.spec.place.project.clone(),
+            event,
+        }
+    }
 }
 
 /// The reason why a move was not made.
@@ -203,24 +214,44 @@ fn project_columns(project: Turn) -> Columns {
     }
 }
 
-/// Jobs are listed by state and project, in the order of their turn.
+/// Jobs are listed by state. Those that wait for their turn are listed by project, too, and those
+/// that are over by the day of their end.
 fn job_columns(job: &Job) -> Columns {
+    let subject = match (job.state, job.ended_at) {
+        (JobState::Scheduled, _) => Some(waiting_in(&job.spec.place.project)),
+        (_, Some(ended_at)) => Some(over_on(ended_at)),
+        _ => None,
+    };
     Columns {
         state: Some(job.state.as_str().to_owned()),
         owner: Some(job.spec.creator.to_string()),
-        subject: Some(job.spec.place.project.clone()),
+        subject,
     }
 }
 
+/// Returns the subject of jobs that wait for their turn in a project.
+pub(super) fn waiting_in(project: &str) -> String {
+    format!("waiting in {project}")
+}
+
+/// Returns the subject of jobs that ended on the same day.
+pub(super) fn over_on(ended_at: Timestamp) -> String {
+    let day = ended_at.to_string();
+    format!("over on {}", day.split('T').next().unwrap_or(&day))
+}
+
 fn load<T: DeserializeOwned>(seen: &Seen, key: &RecordKey) -> Result<Option<T>> {
-    let read = |record: &tenure::records::Record| {
-        T::deserialize(&record.body)
-            .map_err(|error| Error::corrupt("records", format!("{key} cannot be read: {error}")))
-    };
     seen.get(key).map(read).transpose()
 }
 
-fn body(value: &impl Serialize) -> Result<serde_json::Value> {
+/// Reads the body of a record.
+pub(super) fn read<T: DeserializeOwned>(record: &Record) -> Result<T> {
+    T::deserialize(&record.body).map_err(|error| {
+        Error::corrupt("records", format!("{} cannot be read: {error}", record.key))
+    })
+}
+
+pub(super) fn body(value: &impl Serialize) -> Result<serde_json::Value> {
     serde_json::to_value(value).map_err(|error| Error::Internal(error.to_string()))
 }
 

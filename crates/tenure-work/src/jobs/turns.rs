@@ -12,12 +12,15 @@
 //!
 //! The passes are in the records, so a restart of a worker changes nothing.
 //!
-//! Within a project the lower priority comes first, then the job that was submitted first. The
-//! order is the text of an indexed column: [`Turn::column`] for projects, [`job_column`] for jobs.
+//! Within a project the lower priority comes first, then the job that was submitted first. The id
+//! of a job begins with both ([`new_id`]), so that a list of records, which is in the order of ids,
+//! is in the order of turns.
 
 use serde::{Deserialize, Serialize};
 
-use super::job::Job;
+use tenure::Timestamp;
+
+use super::job::PRIORITY_MAX;
 
 /// A project, or all of them together, as its record keeps it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,24 +47,22 @@ impl Turn {
         };
         (project, Turn { pass: at, ..all })
     }
-
-    /// Returns the text by which projects are sorted.
-    pub fn column(self) -> String {
-        format!("{:020}", self.pass)
-    }
 }
 
-/// Returns the text by which the jobs of one project and state are sorted: those that wait in the
-/// order of their turn, those that are over by their end.
-pub fn job_column(job: &Job) -> String {
-    match job.ended_at {
-        Some(ended_at) => format!("{:020}", ended_at.as_millis().max(0)),
-        None => format!(
-            "{:03} {:020}",
-            job.spec.priority,
-            job.submitted_at.as_millis().max(0)
-        ),
-    }
+/// The digits of ids, in the order of bytes. Letters that are taken for digits are left out.
+const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Returns the id of a new job: its priority, the time, and a random number. Ids of jobs that are
+/// submitted in the same millisecond are in no order.
+pub fn new_id(priority: u8, now: Timestamp, random: u32) -> String {
+    let digit = |value: u64, place: u32| DIGITS[(value >> (5 * place) & 31) as usize] as char;
+    let digits = |value, places: u32| (0..places).rev().map(move |place| digit(value, place));
+    let priority = digits(priority.min(PRIORITY_MAX).into(), 1);
+    let time = digits(now.as_millis().max(0).cast_unsigned(), 10);
+    priority
+        .chain(time)
+        .chain(digits(random.into(), 6))
+        .collect()
 }
 
 #[cfg(test)]
@@ -96,7 +97,7 @@ mod tests {
                 .iter()
                 .filter(|(name, turn)| turn.waiting > 0 && allowed(name));
             let (name, turn) = waiting
-                .min_by_key(|(_, turn)| turn.column())
+                .min_by_key(|(_, turn)| turn.pass)
                 .expect("one waits");
             let (name, (turn, all)) = (*name, turn.started(self.all));
             self.all = all;
@@ -143,5 +144,20 @@ mod tests {
             contest.projects.get_mut("a").unwrap().waiting = 1;
         }
         assert_eq!(contest.starts["a"], 100, "{:?}", contest.starts);
+    }
+
+    #[test]
+    fn ids_are_in_the_order_of_priority_and_then_time() {
+        let at = Timestamp::from_millis;
+        let ids = [
+            new_id(0, at(1_800_000_000_000), u32::MAX),
+            new_id(2, at(1_799_999_999_999), 7),
+            new_id(2, at(1_800_000_000_000), 0),
+            new_id(2, at(1_800_000_000_001), 0),
+            new_id(31, at(0), 0),
+        ];
+        assert!(ids.is_sorted(), "{ids:?}");
+        assert_eq!(ids[1], "21mc3mv17zz000007");
+        assert_eq!(ids[0].len(), 17);
     }
 }
