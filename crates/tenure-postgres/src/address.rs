@@ -25,7 +25,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The proof of a server's identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// None: the connection is only encrypted, if `sslmode` asks for it.
+    /// No proof: the connection is only encrypted, if `sslmode` asks for it.
     None,
     /// A certificate that one of these authorities signed (`verify-ca`).
     Authority(Roots),
@@ -42,7 +42,7 @@ pub(crate) enum Roots {
     File(PathBuf),
 }
 
-/// The address of a database.
+/// The address of a database, with everything its URL says about connecting.
 #[derive(Clone)]
 pub struct Address {
     pub(crate) config: Config,
@@ -83,7 +83,7 @@ impl Address {
             config.host("/var/run/postgresql");
         }
         if is_local(&config) {
-            // There is no TLS on a socket of this machine, whatever is asked for.
+            // A socket of this machine has no TLS, whatever is asked for.
             config.ssl_mode(SslMode::Disable);
         }
         let name = match config.get_application_name() {
@@ -109,7 +109,7 @@ impl Address {
         })
     }
 
-    /// Returns the same address with more in its application name.
+    /// Returns this address with more in its application name.
     pub(crate) fn named(&self, what: &str) -> Address {
         let mut address = self.clone();
         let name = self.config.get_application_name().unwrap_or("tenure");
@@ -171,8 +171,8 @@ impl fmt::Debug for Address {
     }
 }
 
-/// Returns true if every host is a socket of this machine. If the URL has `hostaddr`, that is
-/// connected to.
+/// Returns true if every host is a socket of this machine. If the URL has `hostaddr`, the
+/// connection goes there.
 fn is_local(config: &Config) -> bool {
     let hosts = config.get_hosts();
     !hosts.is_empty()

@@ -6,7 +6,7 @@
 //! | prefer | if the server can | not looked at |
 //! | require | yes | not looked at |
 //! | verify-ca | yes | signed by one of `sslrootcert` |
-//! | verify-full | yes | the same, and made out to the host |
+//! | verify-full | yes | signed by one of `sslrootcert`, and made out to the host |
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ impl Inner {
         Ok(Some(row.lease))
     }
 
-    /// Reads a lease. Also returns true if it is over and only waits to be removed.
+    /// Reads a lease. The bool is true if the lease is over and only waits to be removed.
     async fn find_once(&self, lease: &LeaseId) -> Result<Option<(LeaseRow, bool)>> {
         let sql = self.lend().await?;
         let found = load_lease(&sql, lease).await?;
