@@ -1,4 +1,4 @@
-//! The files of a published directory, and how they differ from a manifest.
+//! The files of a published directory, and their differences from a manifest.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -9,8 +9,8 @@
 //! 3. The manifest is read again. Before 1 its publisher may have gone on, and ended it: then
 //!    nothing is touched, as the directory in tmp is being removed by now.
 //! 4. The inodes tell which directory is in place
-//!    ([`PublishTarget::judge`](tenure_files::publish::PublishTarget::judge)). An exchange with a
-//!    directory that no publish was to replace is undone.
+//!    ([`PublishTarget::judge`](tenure_files::publish::PublishTarget::judge)). An exchange with
+//!    anything but the directory that was to be replaced is undone.
 //! 5. The manifest is committed or aborted, under the lease of 1, with an entry in the audit.
 //!
 //! A crash after any of these leaves a pending manifest, which is judged again. After 5 nothing is
