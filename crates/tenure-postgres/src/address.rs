@@ -141,9 +141,10 @@ impl Address {
 /// Returns a name for a statement, in quotes if it would mean another one without them.
 fn quoted(name: &str) -> String {
     let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'_' | b'0'..=b'9');
-    match name.bytes().all(is_plain) && !name.starts_with(|first: char| first.is_ascii_digit()) {
-        true => name.to_owned(),
-        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    if name.bytes().all(is_plain) && !name.starts_with(|first: char| first.is_ascii_digit()) {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
     }
 }
 

@@ -236,12 +236,11 @@ async fn end(client: Arc<Client>, mut driver: JoinHandle<()>, cancel: Cancel) {
 
 impl Cancel {
     async fn send(&self) -> Result<()> {
-        let sent = match self.address.is_plain() {
-            true => self.token.cancel_query(NoTls).await,
-            false => {
-                let tls = tls::connector(&self.address.proof)?;
-                self.token.cancel_query(tls).await
-            }
+        let sent = if self.address.is_plain() {
+            self.token.cancel_query(NoTls).await
+        } else {
+            let tls = tls::connector(&self.address.proof)?;
+            self.token.cancel_query(tls).await
         };
         sent.map_err(|error| explain(&self.address, &error))
     }
@@ -280,9 +279,10 @@ impl ConnectFailure {
 /// Returns the error for a connection that was open.
 impl From<Error> for ConnectFailure {
     fn from(error: Error) -> Self {
-        match error.is_passing() {
-            true => ConnectFailure::Away(error),
-            false => ConnectFailure::Final(error),
+        if error.is_passing() {
+            ConnectFailure::Away(error)
+        } else {
+            ConnectFailure::Final(error)
         }
     }
 }
@@ -362,16 +362,13 @@ async fn reach(address: &Arc<Address>, settings: &str) -> Result<Connection, Con
     let refused = |error| connect_failure(address, &error);
     let (over, ended) = watch::channel(None);
     let (sender, notifications) = mpsc::unbounded_channel();
-    let (client, driver) = match address.is_plain() {
-        true => {
-            let (client, connection) = address.config.connect(NoTls).await.map_err(refused)?;
-            (client, tokio::spawn(drive(connection, over, sender)))
-        }
-        false => {
-            let tls = tls::connector(&address.proof).map_err(ConnectFailure::Final)?;
-            let (client, connection) = address.config.connect(tls).await.map_err(refused)?;
-            (client, tokio::spawn(drive(connection, over, sender)))
-        }
+    let (client, driver) = if address.is_plain() {
+        let (client, connection) = address.config.connect(NoTls).await.map_err(refused)?;
+        (client, tokio::spawn(drive(connection, over, sender)))
+    } else {
+        let tls = tls::connector(&address.proof).map_err(ConnectFailure::Final)?;
+        let (client, connection) = address.config.connect(tls).await.map_err(refused)?;
+        (client, tokio::spawn(drive(connection, over, sender)))
     };
     let token = client.cancel_token();
     let mut connection = Connection {

@@ -72,9 +72,10 @@ fn roots(from: &Roots) -> Result<RootCertStore> {
             }
         }
     }
-    match store.is_empty() {
-        true => Err(no_roots(from, "there is no certificate in it")),
-        false => Ok(store),
+    if store.is_empty() {
+        Err(no_roots(from, "there is no certificate in it"))
+    } else {
+        Ok(store)
     }
 }
 

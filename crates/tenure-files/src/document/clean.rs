@@ -87,9 +87,10 @@ fn is_of_node(path: &Path) -> bool {
 }
 
 fn remove(disk: &dyn Disk, path: &Path) -> Result<()> {
-    let removed = match fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
-        true => fs::remove_dir(path),
-        false => disk.remove(path),
+    let removed = if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        fs::remove_dir(path)
+    } else {
+        disk.remove(path)
     };
     match removed {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

@@ -60,18 +60,19 @@ impl Fence {
         };
         if let Some(last) = last.filter(|last| !self.rebind && self.overrides(last)) {
             let path = location.path().to_owned();
-            let refused = match self.is_of_the_lock_of(last) {
-                true => DocumentError::Fenced {
+            let refused = if self.is_of_the_lock_of(last) {
+                DocumentError::Fenced {
                     path,
                     resource: asked.resource,
                     token: asked.token,
                     last: last.token,
-                },
-                false => DocumentError::OtherFence {
+                }
+            } else {
+                DocumentError::OtherFence {
                     path,
                     last: last.shown_beside(&asked),
                     asked: asked.shown_beside(last),
-                },
+                }
             };
             return Err(refused.into());
         }

@@ -142,9 +142,10 @@ impl Journal {
 /// Fails if a journal belongs to another user: redoing it would let that user replace files with
 /// our rights.
 fn require_own(path: &Path, owner: u32) -> Result<()> {
-    match owner == rustix::process::geteuid().as_raw() {
-        true => Ok(()),
-        false => Err(of_another_user(path)),
+    if owner == rustix::process::geteuid().as_raw() {
+        Ok(())
+    } else {
+        Err(of_another_user(path))
     }
 }
 

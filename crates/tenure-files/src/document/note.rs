@@ -46,9 +46,10 @@ impl Fenced {
             resource,
             token,
         } = self;
-        match *store == other.store {
-            true => format!("{resource}#{token}"),
-            false => format!("{resource}#{token} of {store}"),
+        if *store == other.store {
+            format!("{resource}#{token}")
+        } else {
+            format!("{resource}#{token} of {store}")
         }
     }
 }

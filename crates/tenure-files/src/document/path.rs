@@ -62,9 +62,10 @@ impl Location {
 
     /// Returns the location at a path that is known to be no link.
     pub(crate) fn at(path: PathBuf) -> Result<Self> {
-        match path.parent().is_some() && path.file_name().is_some() {
-            true => Ok(Self { path }),
-            false => Err(not_a_file(&path)),
+        if path.parent().is_some() && path.file_name().is_some() {
+            Ok(Self { path })
+        } else {
+            Err(not_a_file(&path))
         }
     }
 

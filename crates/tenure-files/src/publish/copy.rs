@@ -227,25 +227,25 @@ impl Copy<'_> {
 
     /// Fails once the caller wants the copy to end.
     fn check_cancelled(&self) -> Result<()> {
-        match self.progress.cancel.is_cancelled() {
-            true => {
-                let resource = resource_of(self.publish_target.target());
-                let (act, name) = ("copying to", resource.to_string());
-                Err(Error::Interrupted {
-                    act,
-                    resource,
-                    name,
-                })
-            }
-            false => Ok(()),
+        if self.progress.cancel.is_cancelled() {
+            let resource = resource_of(self.publish_target.target());
+            let (act, name) = ("copying to", resource.to_string());
+            Err(Error::Interrupted {
+                act,
+                resource,
+                name,
+            })
+        } else {
+            Ok(())
         }
     }
 
     /// Counts a file or a directory, and fails if there are too many of them.
     fn count(&mut self, is_directory: bool) -> Result<()> {
-        let (count, what) = match is_directory {
-            true => (&mut self.directories_count, "directories"),
-            false => (&mut self.files_count, "files"),
+        let (count, what) = if is_directory {
+            (&mut self.directories_count, "directories")
+        } else {
+            (&mut self.files_count, "files")
         };
         *count += 1;
         if *count <= self.count_max {
@@ -353,9 +353,10 @@ impl Copy<'_> {
     fn sync_directories(&self) -> Result<()> {
         let disk = &self.publish_target.disk;
         for (path, mode) in self.directories.iter().rev() {
-            let mode = match path == self.publish_target.tmp() {
-                true => mode | 0o700,
-                false => *mode,
+            let mode = if path == self.publish_target.tmp() {
+                mode | 0o700
+            } else {
+                *mode
             };
             let done = disk
                 .set_mode(path, mode)

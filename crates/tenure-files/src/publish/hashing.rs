@@ -37,9 +37,10 @@ impl Hashing {
     /// Returns a new hash, and the chunk to read into first. `length` is that of the file.
     pub(super) fn start(length: u64) -> (Self, Vec<u8>) {
         let room = usize::try_from(length).map_or(CHUNK_BYTES, |length| length.saturating_add(1));
-        let thread = match length >= LARGE_BYTES {
-            true => HashThread::start(),
-            false => None,
+        let thread = if length >= LARGE_BYTES {
+            HashThread::start()
+        } else {
+            None
         };
         let hashing = thread.map_or_else(|| Self::Inline(Sha256::new()), Self::HashThread);
         (hashing, vec![0; room.min(CHUNK_BYTES)])

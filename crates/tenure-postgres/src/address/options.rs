@@ -45,9 +45,10 @@ impl Options {
                 _ => rest.push(part),
             }
         }
-        let rest = match rest.is_empty() {
-            true => base.to_owned(),
-            false => format!("{base}?{}", rest.join("&")),
+        let rest = if rest.is_empty() {
+            base.to_owned()
+        } else {
+            format!("{base}?{}", rest.join("&"))
         };
         Ok((rest, options))
     }
@@ -81,11 +82,12 @@ impl Options {
 fn lease_ttl(text: &str) -> Result<Duration> {
     let ttl = duration::parse(text);
     let ttl = ttl.map_err(|problem| Error::BadInput(format!("lease_ttl: {problem}")))?;
-    match LEASE_TTL.contains(&ttl) {
-        true => Ok(ttl),
-        false => Err(Error::BadInput(format!(
+    if LEASE_TTL.contains(&ttl) {
+        Ok(ttl)
+    } else {
+        Err(Error::BadInput(format!(
             "lease_ttl={text} is not from 1s to 24h"
-        ))),
+        )))
     }
 }
 

@@ -75,9 +75,10 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
                     pool.give_back(prepared);
                     return Ok(None);
                 };
-                let token = match ask.mode == Mode::Write && token <= before {
-                    false => token,
-                    true => draw_beyond(pool, &prepared, before).await?,
+                let token = if ask.mode == Mode::Write && token <= before {
+                    draw_beyond(pool, &prepared, before).await?
+                } else {
+                    token
                 };
                 let guard = guard_of(pool, ask, prepared, token, sent).await;
                 return guard.map(Some);
@@ -137,11 +138,12 @@ async fn draw_beyond(pool: &Pool, prepared: &Prepared, before: i64) -> Result<i6
 /// Fails if another session answered than was asked: a pooler shares sessions.
 fn same(prepared: &Prepared, answered: i32) -> Result<()> {
     let asked = prepared.connection.pid;
-    match answered == asked {
-        true => Ok(()),
-        false => Err(shared(&format!(
+    if answered == asked {
+        Ok(())
+    } else {
+        Err(shared(&format!(
             "session {asked} was asked, and {answered} answered"
-        ))),
+        )))
     }
 }
 
@@ -175,10 +177,7 @@ fn is_sequence_missing(error: &tokio_postgres::Error) -> bool {
 /// the limit is the same for one caller after the other and need not be set again. It is never 0,
 /// which would be no limit.
 fn for_server(limit: Duration, left: Duration) -> LimitMs {
-    let wait = match left + NEARLY >= limit {
-        true => limit,
-        false => left,
-    };
+    let wait = if left + NEARLY >= limit { limit } else { left };
     let longest = i32::MAX.cast_unsigned();
     let ms = u32::try_from(wait.as_millis()).unwrap_or(longest);
     LimitMs(ms.clamp(1, longest))

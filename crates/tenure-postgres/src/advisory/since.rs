@@ -63,9 +63,10 @@ impl Name {
 /// Returns the time in the name of a connection of ours.
 pub(super) fn in_name(name: &str) -> Option<Timestamp> {
     let (ours, time) = name.rsplit_once(SINCE)?;
-    match ours.starts_with("tenure") {
-        true => time.parse().ok(),
-        false => None,
+    if ours.starts_with("tenure") {
+        time.parse().ok()
+    } else {
+        None
     }
 }
 

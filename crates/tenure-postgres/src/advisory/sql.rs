@@ -164,9 +164,10 @@ fn text(step: Step, mode: Mode, form: i16, sequence: Sequence) -> (String, &'sta
         _ => call,
     };
     let sequence = sequence.sql();
-    let token = match exclusive {
-        true => format!("pg_catalog.nextval({sequence})"),
-        false => format!("coalesce(pg_catalog.pg_sequence_last_value({sequence}), 0)"),
+    let token = if exclusive {
+        format!("pg_catalog.nextval({sequence})")
+    } else {
+        format!("coalesce(pg_catalog.pg_sequence_last_value({sequence}), 0)")
     };
     let text =
         format!("{GRANT_MARK} CASE WHEN {granted} THEN {token} END, pg_catalog.pg_backend_pid()");

@@ -146,9 +146,10 @@ fn judge(row: &Row, address: &Address) -> Result<SchemaContent> {
         let problem = format!("{address}: {problem}");
         Err(Error::configuration(problem, remedy))
     };
-    let whose = match is_super {
-        true => format!("{role}, a superuser"),
-        false => role.clone(),
+    let whose = if is_super {
+        format!("{role}, a superuser")
+    } else {
+        role.clone()
     };
     if !owners.is_empty() {
         let owners = owners.join(" and ");

@@ -47,9 +47,10 @@ impl Inner {
         check_claimant(claimant)?;
         self.presences.keep(&self.listener, &asker.session).await?;
         let claimed = self.retrying(|| self.claim_once(lease, claimant, &asker.session));
-        match claimed.await? {
-            true => Ok(()),
-            false => Err(Error::not_held(lease)),
+        if claimed.await? {
+            Ok(())
+        } else {
+            Err(Error::not_held(lease))
         }
     }
 

@@ -183,13 +183,14 @@ impl Inner {
         let told = format!(
             "{left} left of {most}: {used} in use, {ours} of them by tenure, {reserved} reserved"
         );
-        Ok(match left < CONNECTIONS_FEW {
-            false => Found::good(told),
-            true => Found::bad(
+        Ok(if left < CONNECTIONS_FEW {
+            Found::bad(
                 told,
                 "raise max_connections, put pgbouncer with pool_mode = session before the server, or find \
                  who keeps them: SELECT * FROM pg_stat_activity",
-            ),
+            )
+        } else {
+            Found::good(told)
         })
     }
 
@@ -212,16 +213,17 @@ impl Inner {
         let sql = self.lend().await?;
         let rows = sql.rows(&Statement::new(SELECT, values![])).await?;
         let wrong: Vec<String> = rows.iter().map(|row| text(row, 0)).collect::<Result<_>>()?;
-        Ok(match wrong.is_empty() {
-            true => Found::good("every resource is what its leases and waiters say"),
-            false => Found::bad(
+        Ok(if wrong.is_empty() {
+            Found::good("every resource is what its leases and waiters say")
+        } else {
+            Found::bad(
                 format!(
                     "somebody else changed the tables: {} is not what its leases and waiters say",
                     some_of(&wrong)
                 ),
                 "let the owner of the schema run: INSERT INTO tenure.resources SELECT DISTINCT resource, 0, '' FROM \
                  tenure.dal_locks ON CONFLICT DO NOTHING; UPDATE tenure.resources SET alone = NULL",
-            ),
+            )
         })
     }
 
@@ -260,11 +262,12 @@ fn apart(theirs: SystemTime, ours: SystemTime) -> (&'static str, Duration) {
 
 /// Returns a time such as `0.3ms`: most are shorter than the units of other durations.
 fn precisely(time: Duration) -> String {
-    match time < Duration::from_millis(100) {
-        true => format!("{:.1}ms", time.as_secs_f64() * 1000.0),
-        false => duration::show(Duration::from_millis(
+    if time < Duration::from_millis(100) {
+        format!("{:.1}ms", time.as_secs_f64() * 1000.0)
+    } else {
+        duration::show(Duration::from_millis(
             u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
-        )),
+        ))
     }
 }
 

@@ -171,16 +171,18 @@ impl Inner {
         };
         let its_own =
             asked_before && key_row.leases.is_none() && key_row.session == keyed.asker.session;
-        let state = match its_own {
-            true => None,
-            false => key_row.state(keyed, leases)?,
+        let state = if its_own {
+            None
+        } else {
+            key_row.state(keyed, leases)?
         };
         match state {
             Some(state) => {
                 transaction.roll_back().await?;
-                match state.expired().is_empty() {
-                    true => Ok(Some(state)),
-                    false => self.renew_answer(keyed, state).await,
+                if state.expired().is_empty() {
+                    Ok(Some(state))
+                } else {
+                    self.renew_answer(keyed, state).await
                 }
             }
             None => {

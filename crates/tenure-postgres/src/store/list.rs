@@ -53,9 +53,10 @@ impl Inner {
                 break;
             }
         }
-        let (waiting, waiting_next) = match query.held_only {
-            true => Default::default(),
-            false => self.retrying(|| self.waiting(query)).await?,
+        let (waiting, waiting_next) = if query.held_only {
+            Default::default()
+        } else {
+            self.retrying(|| self.waiting(query)).await?
         };
         Ok(Listing::new(held.leases, held.next).with_waiting(waiting, waiting_next))
     }
@@ -80,9 +81,10 @@ impl Inner {
                 if !query.wants(&row.lease.owner) {
                     continue;
                 }
-                match row.has_run_out(moment.now()) {
-                    true => drop(held.over.insert(row.lease.resource)),
-                    false => held.leases.push(row.lease),
+                if row.has_run_out(moment.now()) {
+                    drop(held.over.insert(row.lease.resource));
+                } else {
+                    held.leases.push(row.lease);
                 }
             }
             if last_chunk {

@@ -194,13 +194,15 @@ impl Pool {
         let mut kept_one = false;
         let mut over = Vec::new();
         for one in std::mem::take(&mut *idle) {
-            let keep = match listening {
-                true => one.sql.listens(),
-                false => !std::mem::replace(&mut kept_one, true),
+            let keep = if listening {
+                one.sql.listens()
+            } else {
+                !std::mem::replace(&mut kept_one, true)
             };
-            match keep || one.since.elapsed() < IDLE {
-                true => idle.push(one),
-                false => over.push(one),
+            if keep || one.since.elapsed() < IDLE {
+                idle.push(one);
+            } else {
+                over.push(one);
             }
         }
         let more = idle.len() > 1;
@@ -263,9 +265,10 @@ impl Drop for PooledConnection {
         let (Some(sql), Some(permit)) = (self.sql.take(), self.permit.take()) else {
             return;
         };
-        match sql.is_clean() {
-            true => self.pool.give_back(sql),
-            false => sql.end(permit),
+        if sql.is_clean() {
+            self.pool.give_back(sql);
+        } else {
+            sql.end(permit);
         }
     }
 }

@@ -314,12 +314,13 @@ fn outcome(
     {
         return Ok(Some(sent.written));
     }
-    match sent.found == versions(&loaded.records) && !sent.only_notes {
-        true => Ok(None),
-        false => Err(unknown(Error::Unreachable {
+    if sent.found == versions(&loaded.records) && !sent.only_notes {
+        Ok(None)
+    } else {
+        Err(unknown(Error::Unreachable {
             store: store.to_owned(),
             problem: "the connection was lost, and the records do not tell".into(),
-        })),
+        }))
     }
 }
 

@@ -60,9 +60,10 @@ impl Inner {
             .filter(|row| expired(row))
             .map(|row| row.lease.lease.as_str())
             .collect();
-        let claimed: HashMap<String, String> = match ids.is_empty() {
-            true => HashMap::new(),
-            false => claimants(&sql, &ids).await?.into_iter().collect(),
+        let claimed: HashMap<String, String> = if ids.is_empty() {
+            HashMap::new()
+        } else {
+            claimants(&sql, &ids).await?.into_iter().collect()
         };
         let findings = rows.iter().filter_map(|row| {
             let by = claimed.get(row.lease.lease.as_str()).cloned();

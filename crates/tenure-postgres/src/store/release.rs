@@ -121,9 +121,10 @@ async fn release_until_answered(
         let error = match ended {
             Ok(ended) => {
                 store.pending_cleanup.answered(&lease);
-                return match ended {
-                    true => Ok(()),
-                    false => Err(store.gone(&lease).await),
+                return if ended {
+                    Ok(())
+                } else {
+                    Err(store.gone(&lease).await)
                 };
             }
             Err(error) => error,

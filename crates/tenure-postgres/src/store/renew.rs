@@ -76,9 +76,10 @@ impl Inner {
             Some(ttl) if !has_guard(&row) => ttl,
             ttl => row.ttl().max(ttl.unwrap_or_default()),
         };
-        let grace = match has_guard(&row) {
-            true => grace(ttl, None),
-            false => self.grace(ttl),
+        let grace = if has_guard(&row) {
+            grace(ttl, None)
+        } else {
+            self.grace(ttl)
         };
         let renew = Ask::renew(lease, ttl, grace);
         let decision = step.decide_alone(&row, &renew);

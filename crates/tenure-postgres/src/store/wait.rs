@@ -293,9 +293,10 @@ impl QueuedRequest {
             return WakeReason::TimerEnded;
         };
         let left = Duration::from_millis(time_left(end_of(self.awaited.wait())));
-        let timer = match registration.is_first() {
-            true => look_timer.duration(random::fraction()).min(left),
-            false => left,
+        let timer = if registration.is_first() {
+            look_timer.duration(random::fraction()).min(left)
+        } else {
+            left
         };
         tokio::select! {
             () = registration.notified() => WakeReason::Notified,

@@ -377,9 +377,10 @@ impl Decision {
         }
         let whole = Value::Object(event.fields.clone());
         let is_short = whole.to_string().len() <= OTHER_EVENT_BYTES_MAX;
-        let value = match is_short {
-            true => whole,
-            false => Value::String("too long to be kept".into()),
+        let value = if is_short {
+            whole
+        } else {
+            Value::String("too long to be kept".into())
         };
         kept.insert(event.name.clone(), value);
     }
@@ -447,9 +448,10 @@ pub(super) fn digest(text: &str) -> String {
 
 /// Returns as much of a text as is kept of a turn.
 pub(super) fn kept_turn(text: &str) -> String {
-    match text.len() > TURN_BYTES_MAX {
-        true => format!("{}…", &text[..text.floor_char_boundary(TURN_BYTES_MAX)]),
-        false => text.to_owned(),
+    if text.len() > TURN_BYTES_MAX {
+        format!("{}…", &text[..text.floor_char_boundary(TURN_BYTES_MAX)])
+    } else {
+        text.to_owned()
     }
 }
 

@@ -126,9 +126,10 @@ impl HookEvent {
             mut fields,
             problem,
         } = read.ok_or_else(|| bad("it is no JSON object".into()))?;
-        let problem = match body.len() > EVENT_BYTES_MAX {
-            true => Some(format!("it has more than {EVENT_BYTES_MAX} bytes")),
-            false => problem,
+        let problem = if body.len() > EVENT_BYTES_MAX {
+            Some(format!("it has more than {EVENT_BYTES_MAX} bytes"))
+        } else {
+            problem
         };
         fields.values_mut().for_each(without_nul);
         let event = Self::of(fields, program, name).map_err(|error| match &problem {

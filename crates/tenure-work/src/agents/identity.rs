@@ -175,9 +175,10 @@ fn tail_of(session: &str) -> String {
         return tail;
     }
     let hash = &Version::of(session.as_bytes()).to_string()[..HASH_DIGITS];
-    match tail.is_empty() {
-        true => hash.to_owned(),
-        false => format!("{tail}-{hash}"),
+    if tail.is_empty() {
+        hash.to_owned()
+    } else {
+        format!("{tail}-{hash}")
     }
 }
 

@@ -181,12 +181,11 @@ impl Reader<'_> {
     fn paired(&mut self, unit: u16) -> char {
         let before = self.at;
         let is_first = (0xd800..0xdc00).contains(&unit);
-        let second = match is_first && self.bytes[self.at..].starts_with(b"\\u") {
-            true => {
-                self.at += 2;
-                self.code_unit()
-            }
-            false => None,
+        let second = if is_first && self.bytes[self.at..].starts_with(b"\\u") {
+            self.at += 2;
+            self.code_unit()
+        } else {
+            None
         };
         let units = [unit].into_iter().chain(second);
         let decoded = char::decode_utf16(units).next().and_then(Result::ok);

@@ -116,9 +116,10 @@ impl<'de> Deserialize<'de> for Decoded {
 
 fn shown(token: &str) -> String {
     let cut: String = token.chars().take(KEY_SHOWN_MAX).collect();
-    match cut.len() < token.len() {
-        true => format!("{cut}…"),
-        false => cut,
+    if cut.len() < token.len() {
+        format!("{cut}…")
+    } else {
+        cut
     }
 }
 

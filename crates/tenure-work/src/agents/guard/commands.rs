@@ -231,15 +231,16 @@ fn heavy_under_run<'a>(
         return Ok(None);
     };
     let is_after = |slot: &str| heavy.rules[0].slot_name() > slot.split(':').next().unwrap_or(slot);
-    Ok(Some(match slot.is_some_and(is_after) {
-        true => Heavy {
+    Ok(Some(if slot.is_some_and(is_after) {
+        Heavy {
             is_under_run: true,
             ..heavy
-        },
-        false => Heavy {
+        }
+    } else {
+        Heavy {
             at: words[0].at,
             ..heavy
-        },
+        }
     }))
 }
 

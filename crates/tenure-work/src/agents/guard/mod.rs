@@ -33,9 +33,12 @@ pub use tools::{Edits, edits};
 /// file name adds no line to the message.
 pub fn shown(path: &Path) -> String {
     let path = path.to_string_lossy();
-    let escaped = path.chars().map(|c| match c.is_control() {
-        true => c.escape_default().to_string(),
-        false => c.to_string(),
+    let escaped = path.chars().map(|c| {
+        if c.is_control() {
+            c.escape_default().to_string()
+        } else {
+            c.to_string()
+        }
     });
     escaped.collect()
 }

@@ -37,16 +37,15 @@ pub fn add(
     let root = Node::parse(old);
     let missing = |event: &&&str| ours(program, old, event).is_none();
     let mut events: Vec<&str> = program.events().iter().filter(missing).copied().collect();
-    let mut text = match root.is_object() && root.items().is_empty() {
-        true => {
-            let whole = whole(program, when_unsure);
-            let mut text = old.to_owned();
-            for (key, value) in whole.as_object().into_iter().flatten() {
-                text = insert(&text, &Node::parse(&text), Some(key), value);
-            }
-            text
+    let mut text = if root.is_object() && root.items().is_empty() {
+        let whole = whole(program, when_unsure);
+        let mut text = old.to_owned();
+        for (key, value) in whole.as_object().into_iter().flatten() {
+            text = insert(&text, &Node::parse(&text), Some(key), value);
         }
-        false => add_each(program, when_unsure, old.to_owned(), &events, path)?,
+        text
+    } else {
+        add_each(program, when_unsure, old.to_owned(), &events, path)?
     };
     for event in program.events() {
         if let Some(changed) = with_on_failure(program, when_unsure, &text, event) {
@@ -209,18 +208,20 @@ fn whole(program: Program, when_unsure: WhenUnsure) -> Value {
     let entry = |event| json!([program.entry(event, when_unsure)]);
     let hooks = events.map(|event| ((*event).to_owned(), entry(event)));
     let hooks = Value::Object(hooks.collect());
-    match program.has_version() {
-        true => json!({"hooks": hooks, "version": 1}),
-        false => json!({ "hooks": hooks }),
+    if program.has_version() {
+        json!({"hooks": hooks, "version": 1})
+    } else {
+        json!({ "hooks": hooks })
     }
 }
 
 fn require(holds: bool, path: &str, what: &str, expected: &str) -> Result<()> {
-    match holds {
-        true => Ok(()),
-        false => Err(Error::BadInput(format!(
+    if holds {
+        Ok(())
+    } else {
+        Err(Error::BadInput(format!(
             "{path}: {what} is not {expected}; nothing is changed"
-        ))),
+        )))
     }
 }
 

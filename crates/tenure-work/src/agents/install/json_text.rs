@@ -90,12 +90,11 @@ pub fn insert(text: &str, container: &Node, key: Option<&str>, value: &Value) ->
             }
         }
     };
-    let shown = match on_lines {
-        true => on_lines_of(value, unit, indent),
-        false => {
-            let lines = on_lines_of(value, "", "");
-            lines.split('\n').collect::<Vec<_>>().join(" ")
-        }
+    let shown = if on_lines {
+        on_lines_of(value, unit, indent)
+    } else {
+        let lines = on_lines_of(value, "", "");
+        lines.split('\n').collect::<Vec<_>>().join(" ")
     };
     let key = key.map(|key| format!("{}: ", Value::from(key)));
     let added = format!("{before}{}{shown}", key.unwrap_or_default());

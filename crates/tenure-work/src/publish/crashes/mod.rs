@@ -353,9 +353,10 @@ impl crashes::Protocol for Publishing {
         if seen.1 == "committed" && mode != Some(SOURCE_MODE) {
             return Err(format!("the mode of what is committed is {mode:?}"));
         }
-        match allowed.worlds().contains(&seen) {
-            true => Ok(seen),
-            false => Err(format!("{seen:?} is seen, not {allowed}")),
+        if allowed.worlds().contains(&seen) {
+            Ok(seen)
+        } else {
+            Err(format!("{seen:?} is seen, not {allowed}"))
         }
     }
 
@@ -379,9 +380,10 @@ impl crashes::Protocol for Publishing {
         process.publish(3).map_err(|error| error.to_string())?;
         let (content, manifest) = (process.content()?, process.manifest(3));
         let committed = manifest.is_some_and(|manifest| manifest.state == ManifestState::Committed);
-        match content == Content::New(3) && committed {
-            true => Ok(()),
-            false => Err(format!("{content:?} after another publish")),
+        if content == Content::New(3) && committed {
+            Ok(())
+        } else {
+            Err(format!("{content:?} after another publish"))
         }
     }
 

@@ -185,9 +185,10 @@ impl<'a> Reader<'a> {
     }
 
     fn expect(&mut self, text: &str, problem: &'static str) -> Read<()> {
-        match self.take(text) {
-            true => Ok(()),
-            false => Err(self.problem(problem)),
+        if self.take(text) {
+            Ok(())
+        } else {
+            Err(self.problem(problem))
         }
     }
 

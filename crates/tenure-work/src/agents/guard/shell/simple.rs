@@ -171,9 +171,10 @@ impl Reader<'_> {
                     self.at = self.end;
                     rest
                 });
-                let line = match document.has_tabs_stripped {
-                    true => line.trim_start_matches('\t'),
-                    false => line,
+                let line = if document.has_tabs_stripped {
+                    line.trim_start_matches('\t')
+                } else {
+                    line
                 };
                 if line == document.delimiter {
                     break;

@@ -8,9 +8,10 @@ impl Reader<'_> {
         let at = self.at;
         let mut text = String::new();
         self.pieces(&mut text)?;
-        match self.at > at {
-            true => Ok(Word { at, text }),
-            false => Err(self.problem("no word where one must be")),
+        if self.at > at {
+            Ok(Word { at, text })
+        } else {
+            Err(self.problem("no word where one must be"))
         }
     }
 
