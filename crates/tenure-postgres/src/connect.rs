@@ -63,8 +63,8 @@ const CANCEL: Duration = Duration::from_secs(2);
 /// functions that another role put into a schema of the search path. Only settings that this server
 /// knows are set.
 ///
-/// It relies on no isolation: it reads no rows of ours. It is sent without preparing, so that a
-/// pooler that shares sessions gets as far as its proof.
+/// The set-up relies on no isolation, as it reads no rows of ours. It is sent without preparing, so
+/// that a pooler that shares sessions gets as far as its proof.
 const SET_UP: &str = "SET statement_timeout = 0; SET search_path = pg_catalog, pg_temp;
     SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('server_version_num'),
         pg_catalog.current_setting('server_version'), pg_catalog.set_config(known.name, wanted.value, false)

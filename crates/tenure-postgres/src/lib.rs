@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `address`, `tls` | the URL, and TLS as it asks for it |
 //! | `connect` | one connection, and how it ends |
-//! | `fault` | what errors of the database mean |
+//! | `fault` | errors of the database as errors of Tenure |
 //! | `prove` | that no pooler shares sessions |
 //! | [`advisory`] | the advisory lock service |
 //! | [`patterns`] | how locks are used, as calls |
@@ -56,8 +56,8 @@
 //! - Two can hold an advisory lock for at most 3 seconds, while a holder that is cut off has not
 //!   noticed: fence writes with the token.
 //! - Other programs that use the same keys take part in the exclusion, and draw no token.
-//! - The token of a shared advisory lock may be that of a later exclusive grant of another key: it
-//!   is only compared within its key.
+//! - The token of a shared advisory lock may belong to a later exclusive grant of another key:
+//!   tokens are only compared within their key.
 //! - A name in 32 bits may meet another name; in 64 bits that does not happen in practice.
 //! - Each advisory lock that is held takes a connection of the database.
 

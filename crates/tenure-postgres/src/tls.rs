@@ -90,8 +90,8 @@ fn no_roots(from: &Roots, problem: &str) -> Error {
     )
 }
 
-/// Accepts a certificate whatever name is in it: any at all for `prefer` and `require`, which ask
-/// for no proof, and one that a trusted authority signed for `verify-ca`.
+/// Accepts a certificate whatever name is in it: for `prefer` and `require`, which ask for no
+/// proof, any certificate; for `verify-ca`, a certificate that a trusted authority signed.
 #[derive(Debug)]
 struct NameIgnored {
     provider: Arc<CryptoProvider>,

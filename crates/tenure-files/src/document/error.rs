@@ -19,7 +19,7 @@ pub enum DocumentError {
         /// The state that it found.
         actual: String,
     },
-    /// The document was last written under another lock than the one of this token.
+    /// The document was last written under another lock than that of this token.
     #[error("{} was last written with {last}, and {asked} is of another lock", path.display())]
     OtherFence {
         /// The path of the document.

@@ -3,8 +3,8 @@
 //! The two forms never meet: the pair (0, 7) and the number 7 are two locks.
 //!
 //! A name becomes a number by BLAKE2b with a digest of 4 or 8 bytes, read as a signed big-endian
-//! number. 32 bits are what other programs use; among 10,000 names two are equal with a chance of 1
-//! in 86, and then share a lock. 64 bits are for names of our own.
+//! number. Other programs use 32 bits; among 10,000 names two are equal with a chance of 1 in 86,
+//! and then share a lock. 64 bits are for names of our own.
 
 use std::fmt;
 

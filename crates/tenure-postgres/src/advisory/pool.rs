@@ -38,9 +38,9 @@ pub(super) struct Pool {
 /// The origin of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// It was kept, and may have ended unnoticed.
+    /// The pool kept it, and it may have ended unnoticed.
     Kept,
-    /// It was opened for this.
+    /// The pool opened it for this request.
     Fresh,
 }
 

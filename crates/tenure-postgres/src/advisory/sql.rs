@@ -65,7 +65,8 @@ pub(super) struct LockAnswer {
 }
 
 impl Prepared {
-    /// Makes sure that the counter has not gone back, and starts the task that proves what is held.
+    /// Makes sure that the counter has not gone back, and starts the task that proves the lock that
+    /// is held.
     pub(super) async fn new(connection: Connection, name: &Name) -> tenure_core::Result<Self> {
         let preparing = connection.client().prepare(PROBE);
         let (sequence, probe) = tokio::join!(tokens::prove(&connection), preparing);

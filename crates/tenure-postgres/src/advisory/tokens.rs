@@ -36,7 +36,7 @@
 //!    all, in one round trip.
 //! 2. Else begin a transaction and lock the table. If many come at once, one goes on and the others
 //!    wait for its commit.
-//! 3. Look again, in a statement of its own, which sees what was committed meanwhile.
+//! 3. Look again, in a statement of its own, which sees changes that were committed meanwhile.
 //! 4. If it still is not good, put the counter ahead, replace the row, commit.
 //!
 //! | crash or race | what happens |

@@ -56,9 +56,9 @@ const CLEANUP_PAUSE: Duration = Duration::from_millis(20);
 /// The behaviour of a request that meets a lease which this process is about to take back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnPendingCleanup {
-    /// It waits for the clean-up, and asks again.
+    /// The request waits for the clean-up, and asks again.
     Wait,
-    /// It reports what is in its way.
+    /// The request reports what is in its way.
     Report,
 }
 
@@ -141,9 +141,8 @@ impl Inner {
         Ok(Some(new_lease(request, token(&row, 0)?, &moment, expires)))
     }
 
-    /// Asks in a step. A request that would be turned away first waits until this process has taken
-    /// back what it is about to: at most for the request's own time, or for a moment if it does not
-    /// wait.
+    /// Asks in a step. A request that would be turned away first waits for the clean-up of this
+    /// process: at most for the request's own time, or for a moment if it does not wait.
     pub(super) async fn ask_in_step(
         &self,
         awaited: &Awaited,

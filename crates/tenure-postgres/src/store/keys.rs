@@ -79,7 +79,7 @@ pub(super) fn check_askers(found: &[Row], keyed: &Keyed, leases: &[LeaseId]) -> 
     }
 }
 
-/// Writes what was granted under a key.
+/// Writes the leases that were granted under a key.
 pub(super) fn complete(keyed: &Keyed, leases: &[LeaseId]) -> Result<Statement<'static>> {
     const UPDATE: &str = "UPDATE tenure.keys SET leases = $3 WHERE owner = $1 AND key = $2";
     let row = values![

@@ -1,5 +1,4 @@
-//! Leases that can outlive the session that took them: one of them, those of a session, their
-//! tokens.
+//! Reads of leases that can outlive their session: one lease, and the leases of a session.
 
 use tenure_core::internal::loaded::LineExtent;
 use tenure_core::{Lease, LeaseId, Result, SessionId};

@@ -48,7 +48,7 @@ use crate::fault::unreachable;
 
 /// The interval at which a process with waiters writes its row.
 const PRESENCE_EVERY: Duration = Duration::from_secs(5);
-/// The time that a row counts after it was written. The statements that load a line have the same
+/// The time that a row counts after it was written. The statements that load a line repeat this
 /// number.
 pub(super) const PRESENT_FOR: Duration = Duration::from_secs(15);
 /// The time that a waiter waits for the listening connection before it fails.
@@ -347,14 +347,14 @@ impl Shared {
     }
 }
 
-/// Selects those leases that are on offer.
+/// Selects the leases that are on offer, of these.
 fn offered(waiting: &[String]) -> Statement<'_> {
     const OFFERED: &str =
         "SELECT lock_id FROM tenure.dal_locks WHERE lock_id = ANY ($1) AND state = 'offered'";
     Statement::new(OFFERED, values![waiting])
 }
 
-/// Returns the channel of a process. The statements that notify it have the same name in SQL.
+/// Returns the channel of a process. The statements that notify it build this name in SQL.
 fn channel(process: &str) -> String {
     format!("tenure_{process}")
 }

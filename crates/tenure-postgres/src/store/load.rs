@@ -6,8 +6,8 @@
 //! 1. The row of the resource is locked. Every transaction that changes anything about a resource
 //!    locks it, so from here on nothing changes.
 //! 2. Only then are the clock, the holders and the line read, by statements of their own: under
-//!    READ COMMITTED each sees what was committed before it began. The first statement itself may
-//!    see a state from before its lock.
+//!    READ COMMITTED each sees the changes that were committed before it began. The first statement
+//!    itself may see a state from before its lock.
 //!
 //! All statements are sent together. Each of them finds a lease by its id: its resource never
 //! changes, and if it ended before 1, then 2 finds nothing, and there is nothing to decide.

@@ -113,7 +113,7 @@ impl OpenOptions {
     }
 }
 
-/// Leases in a PostgreSQL database. See the [front page](crate) for what it promises.
+/// Leases in a PostgreSQL database. The [front page](crate) has its guarantees.
 pub struct PostgresStore {
     inner: Arc<Inner>,
 }

@@ -1,5 +1,5 @@
-//! The sessions of this process that others rely on although they wait for nothing: those that ask
-//! under a key, and those that claim a lease.
+//! The sessions of this process that others rely on although they wait for nothing: sessions that
+//! ask under a key, and sessions that claim a lease.
 //!
 //! Their rows count while the row of their process is fresh (`listener`), so that row is kept fresh
 //! from before they write until their session ends. A crash in between ends their presence as well,

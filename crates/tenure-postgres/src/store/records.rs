@@ -150,7 +150,7 @@ impl Inner {
         Ok(written)
     }
 
-    /// Begins a transaction, and locks and reads what a change names.
+    /// Begins a transaction, and locks and reads the leases and records that a change names.
     async fn lock_records(
         &self,
         change: &RecordChange<'_>,

@@ -1,4 +1,4 @@
-//! Stale leases: which conditions hold, and the end of those for which all do.
+//! Stale leases: the conditions that hold for each, and the end of a lease for which all do.
 //!
 //! | condition | a lease | an offer |
 //! |---|---|---|

@@ -170,7 +170,7 @@ async fn clean_up_once(store: &Inner, awaited: &Awaited, ticket: &CleanupTicket)
     Ok(decision.outcome == Outcome::Done)
 }
 
-/// Returns the request that leaves the line, or ends what was granted.
+/// Returns the request that leaves the line, or ends the lease that was granted.
 fn lease_taken_back(step: &Step<'_>, id: &LeaseId) -> Option<Ask> {
     let lease = id.clone();
     if step.loaded.waiter(id).is_some() {

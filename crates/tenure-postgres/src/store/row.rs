@@ -1,4 +1,4 @@
-//! Rows as types: what a lease and a waiter look like in the tables.
+//! Rows as types: the form of a lease and a waiter in the tables.
 //!
 //! The presence of a process is part of a row: the statement that reads the row works it out by the
 //! clock of the database ([`PRESENT_FOR`](super::listener::PRESENT_FOR)). An offer and a waiter end

@@ -41,7 +41,7 @@ use super::pool::{PooledConnection, Transaction};
 use super::row::{LeaseRow, leases, read_leases, signed};
 use super::sql::{Flush, Statement, values};
 
-/// A transaction under way, with what it will write.
+/// A transaction under way, with the changes it will write.
 pub(super) struct Step<'a> {
     pub(super) store: &'a Inner,
     pub(super) tx: Transaction,

@@ -77,7 +77,7 @@ pub(super) struct QueuedRequest {
 enum Stage {
     /// Nothing: nothing was asked yet, or the caller has its answer.
     Clear,
-    /// Nothing: a step is under way, and takes back what it got when it ends.
+    /// Nothing: a step is under way, and takes back its grant or place when it ends.
     InStep,
     /// Give back the place in line, or the grant, that it may have.
     Asked,
@@ -86,9 +86,9 @@ enum Stage {
 /// The reason why a waiter woke up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WakeReason {
-    /// It was notified of a change.
+    /// The waiter was notified.
     Notified,
-    /// Its timer ended.
+    /// The waiter's timer ended.
     TimerEnded,
 }
 
@@ -325,8 +325,8 @@ impl Drop for QueuedRequest {
     }
 }
 
-/// Leaves the line, or gives back what was granted. Tries for as long as there may be
-/// something to give back.
+/// Leaves the line, or gives back the grant. Tries for as long as there may be something to give
+/// back.
 async fn clean_up(store: Arc<Inner>, awaited: Arc<Awaited>, ticket: CleanupTicket) {
     let ends = Instant::now() + store.ttl.max(PRESENT_FOR);
     let mut retry = Retry::in_background(None);
@@ -424,7 +424,7 @@ pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Look> {
     }
 }
 
-/// Returns true if the error leaves open what was done.
+/// Returns true if the error leaves open whether the request was carried out.
 fn is_doubtful(error: &Error) -> bool {
     error.is_passing() || matches!(error, Error::Exhausted { .. } | Error::Internal(_))
 }

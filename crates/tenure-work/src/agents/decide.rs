@@ -16,7 +16,7 @@
 //!
 //! A stop is put off, since the session may end in the same moment: the second of the two finds the
 //! command complete, and skips it. Every event shows that the agent is alive, so all of them lift
-//! `gone`. A late event does not open a session that is over: only a start and a prompt do.
+//! `gone`. A late event does not open a session that is over: only a start or a prompt does.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -108,7 +108,7 @@ pub struct Decision {
     pub agent: Agent,
     /// Its commands that changed.
     pub commands: Vec<Command>,
-    /// Its new turns.
+    /// The new turns of the agent.
     pub turns: Vec<Turn>,
     /// The lines of the transcript that hooks made a turn of, with the number of that turn.
     pub adopted: Vec<(String, u32)>,

@@ -243,7 +243,7 @@ impl HookEvent {
         }
     }
 
-    /// Returns what the agent is about to do, for people. A command is shown without its secrets.
+    /// Returns the agent's next action, for people. A command is shown without its secrets.
     pub fn doing(&self) -> Option<String> {
         let tool = self.tool()?;
         let input = self.tool_input();

@@ -9,9 +9,9 @@
 //!    the keeper. Events of one agent are processed one at a time, in the order of the grants.
 //! 3. Events that wait in the spool come first, each in a change of its own. If time runs out, the
 //!    caller adds its event to the ones that are left.
-//! 4. The record is read anew, under the lock. [`Decision::after`] decides what the event changes,
-//!    and that is committed, inside the lock. The version that was read is compared: if a program
-//!    changed the record without the lock, this step is made again.
+//! 4. The record is read anew, under the lock. [`Decision::after`] decides on the changes, which
+//!    are committed inside the lock. The version that was read is compared: if a program changed
+//!    the record without the lock, this step is made again.
 //! 5. Claims and leases of the agent get more time, or end. This comes after the commit: if the
 //!    process dies before this, the next event makes up for it, or they run out by their own rules.
 //! 6. The lock is given back.

@@ -11,7 +11,7 @@
 //! | reaper | calls agents gone that were not seen for long. This is a label: the next event lifts it, and no lease ends by it |
 //! | ledgers | reaps the ledgers that agents have claimed in |
 //! | reconciler | adds the turns that only the transcript has, see `reconcile` |
-//! | poller | reads how many tokens were used, from the same file |
+//! | poller | reads the number of tokens that were used, from the transcript, too |
 //! | watchdog | calls agents gone whose tmux pane is gone |
 //! | settler | marks agents that are done or gone, some time after they were seen last: the other workers leave them alone from then on |
 

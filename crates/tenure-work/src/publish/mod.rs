@@ -20,11 +20,11 @@
 //! | `target` | `MACHINE:PATH` | the committed manifest, and the pending ones. Every change of a manifest of this target names it |
 //! | `leftover` | the manifest's id | a sign that tmp may still be there; removed with tmp |
 //!
-//! # Who may write
+//! # The right to write
 //!
 //! Every change of a manifest compares the lease of the publisher and its token. The store refuses
 //! a publisher that was overtaken (77), before a name is touched. A manifest of another machine is
-//! never judged here: the target may be another directory with the same name.
+//! never judged here: its target may be another directory of that name.
 
 #[cfg(test)]
 mod crashes;

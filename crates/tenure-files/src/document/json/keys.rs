@@ -85,7 +85,7 @@ fn repeated<'k, 'a>(keys: &'k [Key<'a>]) -> Option<&'k Key<'a>> {
     keys.iter().find(|key| !known.insert(&key.meaning))
 }
 
-/// Returns what a key means: two spellings of one key are one key.
+/// Returns the meaning of a key: two spellings of one key are one key.
 fn meaning(token: &str) -> Cow<'_, [u8]> {
     let spelled = &token.as_bytes()[1..token.len() - 1];
     if !spelled.contains(&b'\\') {

@@ -28,7 +28,7 @@ use tenure_os::disk::simulated::{Operation, SimulatedDisk, State};
 use super::{Manifest, ManifestState, Progress, Publisher, Request, publish_with, recover};
 
 const OLD: [(&str, &str); 1] = [("old.txt", "old")];
-/// The time of every change, so that two runs write the same.
+/// Returns the time of every change, so that two runs write equal records.
 fn now() -> Timestamp {
     Timestamp::from_millis(1_800_000_000_000)
 }

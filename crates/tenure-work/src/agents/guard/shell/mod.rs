@@ -99,7 +99,7 @@ pub fn read(line: &str) -> Read<Script> {
     Reader::new(line, 0, line.len() * LOOKS_MAX + 1).script()
 }
 
-/// A position in a line, and what was found before it.
+/// A position in a line, and the commands that were found before it.
 struct Reader<'a> {
     line: &'a str,
     at: usize,
