@@ -66,7 +66,7 @@ fn failed(what: &str, error: &std::io::Error) -> Error {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // Nobody is in a call: each has a reference to this value.
+        // No call is under way: each has a reference to this value.
         self.stop = None;
         // The last reference may be dropped on the thread itself, by what a call left
         // behind; it cannot wait for its own end.

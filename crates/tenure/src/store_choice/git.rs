@@ -22,7 +22,7 @@ pub(super) struct Repository {
     pub found_in: PathBuf,
     /// The directory that all its worktrees share.
     pub common: PathBuf,
-    /// The main worktree, or `None` in a bare repository and where the way to it is not written
+    /// The main worktree, or `None` in a bare repository and where the path to it is not written
     /// down.
     pub main_worktree: Option<PathBuf>,
 }
@@ -49,7 +49,7 @@ pub(super) fn common_directory(environment: &Environment) -> Result<Option<PathB
 /// Returns the repository a directory is in.
 ///
 /// A `.git` file that leads nowhere is refused, as git does: a process that went on without it
-/// would lock in another store than the other worktrees, and exclude nobody.
+/// would lock in another store than the other worktrees, and exclude none of them.
 pub(super) fn around(directory: &Path) -> Result<Option<Repository>> {
     let found = directory
         .ancestors()
