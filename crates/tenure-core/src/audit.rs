@@ -257,7 +257,7 @@ pub fn not_confirmed(note: Option<&str>) -> String {
     format!("{note}; its stop was not confirmed within 10s")
 }
 
-/// Returns how a lease ended, in words, from the entry of its end.
+/// Returns the end of a lease in words, from the entry of its end.
 pub fn ended(action: &str, actor: &str, at: impl fmt::Display, reason: Option<&str>) -> String {
     let done = match action.parse().ok() {
         Some(Action::Release) => format!("released by {actor} at {at}"),

@@ -125,7 +125,7 @@ impl Lease {
         }
     }
 
-    /// Returns who took it, for the audit: the coding agent, else the owner.
+    /// Returns the taker of the lease, for the audit: the coding agent, else the owner.
     pub fn actor(&self) -> &Owner {
         self.agent.as_ref().unwrap_or(&self.owner)
     }

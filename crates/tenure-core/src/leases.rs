@@ -335,7 +335,7 @@ pub trait LeaseStore: Send + Sync {
         Box::pin(std::future::ready(Ok(false)))
     }
 
-    /// Returns how a lease ended, or `None` if the store never had it.
+    /// Returns the end of a lease in words, or `None` if the store never had it.
     fn ended<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<String>>;
 
     /// Returns the lease-bound leases of a session, dead or alive.

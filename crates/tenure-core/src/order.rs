@@ -82,9 +82,10 @@ impl Ranking {
 /// Compares ids byte by byte, as they were before they were encoded: `a=b` comes after `a-b`,
 /// although it is spelled `a%3Db`.
 fn compare_ids(a: &Resource, b: &Resource) -> Ordering {
-    match a.id().contains('%') || b.id().contains('%') {
-        true => a.raw_id().cmp(&b.raw_id()),
-        false => a.id().cmp(b.id()),
+    if a.id().contains('%') || b.id().contains('%') {
+        a.raw_id().cmp(&b.raw_id())
+    } else {
+        a.id().cmp(b.id())
     }
 }
 

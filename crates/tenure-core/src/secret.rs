@@ -24,17 +24,19 @@ fn masked(line: &str) -> Option<String> {
     let mut copied = 0;
     let mut is_value = false;
     for (place, word) in words(line) {
-        let mark = match is_value {
-            true => Some("…".to_owned()),
-            false => masked_word(&word),
+        let mark = if is_value {
+            Some("…".to_owned())
+        } else {
+            masked_word(&word)
         };
         is_value = !is_value && is_secret_flag(&word);
         if let Some(mark) = mark {
             shown.push_str(&line[copied..place.start]);
             // A word without quotes, as in a script, needs none now.
-            match line[place.clone()] == word {
-                true => shown.push_str(&mark),
-                false => shown.push_str(&quoted(&mark)),
+            if line[place.clone()] == word {
+                shown.push_str(&mark);
+            } else {
+                shown.push_str(&quoted(&mark));
             }
             copied = place.end;
         }

@@ -14,7 +14,7 @@
 //! policy = "maps"                     # operations that are compiled in (docs/operations.md)
 //!
 //! [slot]
-//! build = 2                           # how many may run at once, so that callers need not choose it
+//! build = 2                           # how many may run at once: callers need not choose it
 //!
 //! [guard]                             # what the hooks of coding agents enforce (docs/agents.md)
 //! edits = true                        # one agent edits a file at a time
@@ -387,9 +387,10 @@ fn operations<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Ope
     let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
     for (name, operation) in &operations {
         let named = (1..=64).contains(&name.len()) && name.bytes().all(allowed);
-        let flaw = match named {
-            true => operation.flaw(),
-            false => Some("a name is 1 to 64 of a-z, 0-9, - and .".into()),
+        let flaw = if named {
+            operation.flaw()
+        } else {
+            Some("a name is 1 to 64 of a-z, 0-9, - and .".into())
         };
         if let Some(flaw) = flaw {
             let problem = format!("operation {name:?}: {flaw}");

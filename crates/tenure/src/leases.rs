@@ -154,10 +154,10 @@ impl Keeper {
             resource: resource.clone(),
             store: store.url().to_owned(),
         })?;
-        match token == newest {
-            true => Ok(()),
-            false => Err(fenced(resource, token, newest, store.url())),
+        if token == newest {
+            return Ok(());
         }
+        Err(fenced(resource, token, newest, store.url()))
     }
 
     /// Returns the circles of requests that wait for each other at this moment. Certain circles end

@@ -261,9 +261,10 @@ pub fn locate(asked: Option<&str>, environment: &Environment) -> Result<Located>
         Why::File(path) => Some(path.as_path()),
         _ => None,
     };
-    let url = match is_user {
-        true => sqlite_url(&user::directory(&url, named_in, environment)?.join(DATABASE))?,
-        false => url,
+    let url = if is_user {
+        sqlite_url(&user::directory(&url, named_in, environment)?.join(DATABASE))?
+    } else {
+        url
     };
     Ok(Located {
         url,
@@ -376,9 +377,10 @@ pub fn state_directory(environment: &Environment) -> Result<PathBuf> {
 /// about the place would each have all the slots.
 pub fn slots(environment: &Environment) -> Result<String> {
     let state = state_directory(environment)?;
-    let runtime = match is_local(&state)? {
-        true => None,
-        false => environment.absolute("XDG_RUNTIME_DIR")?,
+    let runtime = if is_local(&state)? {
+        None
+    } else {
+        environment.absolute("XDG_RUNTIME_DIR")?
     };
     // Without a runtime directory the opening of the store says why it refuses this one.
     let directory = runtime.map_or(state, |runtime| runtime.join("tenure"));

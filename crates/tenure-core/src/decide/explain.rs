@@ -93,7 +93,7 @@ fn in_the_way<'a>(state: &'a State, waiter: &Waiter) -> Vec<&'a Holder> {
     }
 }
 
-/// Returns what keeps out the first in line, in words.
+/// Returns the reason that keeps out the first in line, in words.
 fn keeps_out<'o>(
     want: Want,
     in_the_way: &[&Holder],

@@ -197,7 +197,7 @@ impl<P> LeaseRow<P> {
         self.ttl.unwrap_or_default()
     }
 
-    /// Returns how old the heartbeat of a lease may be before it counts as stale.
+    /// Returns the age that the heartbeat of a lease may reach before it counts as stale.
     pub fn grace(&self) -> Duration {
         grace(self.ttl(), self.stale_grace)
     }

@@ -2,8 +2,8 @@
 //! must block inside one.
 //!
 //! A [`Keeper`] owns a small runtime, which a thread of its own drives. A call runs on the thread
-//! of its caller, and parks it while there is nothing to do. That thread may belong to another
-//! runtime, which then has one thread less, as with any blocking call.
+//! of its caller, and parks it while there is nothing to do. The caller may be inside another
+//! runtime: the call then blocks that thread of it, as any blocking call does.
 //!
 //! ```
 //! use tenure::{Mode, Options, Owner, Resource, SessionOptions, blocking};

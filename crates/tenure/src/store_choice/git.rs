@@ -73,9 +73,10 @@ fn at(directory: &Path) -> Result<Option<Repository>> {
     let git_dir = git_dir.as_deref();
     if let Some(common) = git_dir.and_then(common_of) {
         // The directory of a linked worktree is elsewhere.
-        let main_worktree = match git_dir == Some(&common) {
-            true => Some(directory.to_owned()),
-            false => worktree_of(&common),
+        let main_worktree = if git_dir == Some(&common) {
+            Some(directory.to_owned())
+        } else {
+            worktree_of(&common)
         };
         return Ok(Some(Repository {
             found_in: directory.to_owned(),
