@@ -98,7 +98,7 @@ pub(crate) struct Death {
 }
 
 impl Death {
-    /// Begins to watch. A process that cannot be watched never ends, as far as this tells.
+    /// Begins to watch. A process that cannot be watched seems never to end.
     pub(crate) fn watch(pid: u32) -> Death {
         let process = platform::open_process(pid);
         let watched = process.and_then(|process| {
