@@ -207,7 +207,7 @@ pub enum Error {
     Corrupt {
         /// The corrupt file or table.
         path: PathBuf,
-        /// The problem, and the place in the file.
+        /// The problem with it, in words.
         problem: String,
     },
     /// There is no such thing.

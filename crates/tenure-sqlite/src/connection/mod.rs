@@ -8,8 +8,8 @@
 //! - A read is one transaction, too, and so sees one moment. It also costs the kernel less: SQLite
 //!   locks and unlocks once for each transaction, and every process that has the database open
 //!   makes that longer.
-//! - SQLite never waits for a busy database: it is told at once, and [`BusyPauses`] says how long a
-//!   caller waits before it tries again.
+//! - SQLite never waits for a busy database: the caller is told at once, and waits for as long as
+//!   [`BusyPauses`] says before it tries again.
 //! - Nothing else in this process opens the database file: closing it would drop SQLite's
 //!   locks, which belong to the process and not to the descriptor.
 //!

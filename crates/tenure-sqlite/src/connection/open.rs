@@ -21,9 +21,9 @@
 //! read, provided that the anchor names it and its tables are current; otherwise the store is
 //! refused. Looking needs no more, and a write is refused with the error of the system.
 //!
-//! - With a log, SQLite reads the database and the log. If a process has it open for writing,
-//!   SQLite reads by the index of the log that this process keeps, and locks in that index (shared,
-//!   by a descriptor that cannot write). Otherwise SQLite makes an index of its own in memory, and
+//! - With a log, SQLite reads the database and the log. If others have it open for writing,
+//!   SQLite reads by the index of the log that they keep, and locks in that index (shared, by a
+//!   descriptor that cannot write). Otherwise SQLite makes an index of its own in memory, and
 //!   begins again when a writer comes. Both need the files of the log and of its index.
 //! - Without a log no process has the database open: Tenure makes a log before anything else, and
 //!   never removes it. The file is then all there is, and is read as one that does not change. The
