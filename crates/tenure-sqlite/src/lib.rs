@@ -42,8 +42,8 @@
 //! - Linux only, and local file systems only: others are refused.
 //! - An older copy written over a database in use, into the same file, is not detected: what was
 //!   granted since the copy may be granted again, under a higher token. Restore only when no
-//!   process uses the store (`tenure doctor` or `tenure ls` shows those that do), and leave the anchor
-//!   where it is: it keeps tokens from going back.
+//!   process uses the store (`tenure doctor` or `tenure ls` shows those that do), and leave the
+//!   anchor where it is: it keeps tokens from going back.
 //! - A log that is removed while it is in use is noticed by holders within about a second. Until
 //!   then another process may be granted the same, under a higher token.
 //! - A child that forks without `exec` must not use the store of its parent: it is refused.

@@ -6,7 +6,7 @@
 //!
 //! A token is drawn inside a write transaction and is the highest of
 //!
-//! - one more than the last token drawn by anyone in this boot;
+//! - one more than the last token drawn by any process in this boot;
 //! - one more than `floor`, the last token of the resource by the database;
 //! - the clock in milliseconds, for an anchor that is new or was restored with the rest;
 //! - in another boot, or where the last token is not known: one more than the *ceiling*.
