@@ -42,8 +42,8 @@ impl Wake {
         made.or_cannot("make", &path)?;
         let fifo = platform::open_fifo(&path).or_cannot("open", &path)?;
         let fifo = fifo.ok_or_else(|| io::Error::other("it is not a pipe"));
-        let fifo = Receiver::from_file_unchecked(fifo.or_cannot("open", &path)?);
-        let fifo = fifo.or_cannot("listen to", &path)?;
+        let fifo = Receiver::from_file_unchecked(fifo.or_cannot("open", &path)?)
+            .or_cannot("listen to", &path)?;
         Ok(Wake { fifo, path })
     }
 

@@ -210,8 +210,8 @@ fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> 
     let Some(identity) = db.identity else {
         return Err(busy(path));
     };
-    let found = schema::look(&db.connection);
-    let found = found.map_err(|error| fault::from_sqlite(path, "look", error))?;
+    let found =
+        schema::look(&db.connection).map_err(|error| fault::from_sqlite(path, "look", error))?;
     let needs_work = schema::needs_work(path, found)?;
     use_log(&db)?;
     if needs_work {

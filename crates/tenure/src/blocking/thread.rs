@@ -24,8 +24,7 @@ impl Thread {
         let runtime = runtime.map_err(|error| failed("runtime", &error))?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
-        let thread = thread::Builder::new().name("tenure".into());
-        let thread = thread.spawn(move || {
+        let thread = thread::Builder::new().name("tenure".into()).spawn(move || {
             drop(runtime.block_on(stopped));
             runtime.shutdown_background();
         });
