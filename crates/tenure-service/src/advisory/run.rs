@@ -1,5 +1,5 @@
-//! Takes an advisory lock for a command. This is no operation: what is held cannot leave this
-//! process, which runs the command itself.
+//! Takes an advisory lock for a command. This is no operation: the lock cannot leave this process,
+//! which runs the command itself.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -25,17 +25,17 @@ pub struct AdvisoryRun {
     pub namespace: Namespace,
     /// The number in the namespace.
     pub id: i32,
-    /// How long to wait, as the caller asks.
+    /// The longest wait, if the caller asks for one.
     pub wait: Option<Duration>,
     /// The advisory locks that are held around the call.
     pub around: Vec<OuterLock>,
 }
 
-/// An advisory lock that a command runs under, and what the command is told of it.
+/// An advisory lock that a command runs under, and the facts about it that the command is told.
 pub struct UnderAdvisoryLock {
-    /// The lock.
+    /// The lock, which is held until it is released.
     pub held: AdvisoryLock,
-    /// What is locked.
+    /// The resource that is locked.
     pub resource: Resource,
     /// The number of this grant.
     pub token: Token,
@@ -56,7 +56,8 @@ impl Service {
         let resource = &context.resource;
         let opening = self.advisory_locks(limit.for_opening(), Some(resource), caller);
         let locks = opening.await?;
-        // A request that does not wait finds the lock held, whoever holds it.
+        // A request that does not wait needs no check: it finds the lock held, even by a run around
+        // it.
         let mut around = run.around;
         let waits = !limit.whole().is_zero();
         if waits && is_held_around(&around, &locks, &store, key).await? {
@@ -78,7 +79,8 @@ impl Service {
     }
 }
 
-/// A lock that was granted to a caller that cancelled meanwhile is freed with its guard.
+/// Takes the lock, unless the caller cancels first. A lock that was granted meanwhile is freed with
+/// its guard.
 async fn acquire_unless_cancelled(
     locks: &AdvisoryLocks,
     key: Key,

@@ -1,4 +1,4 @@
-//! Lists issues.
+//! Lists the issues of a board, filtered as the request says.
 
 use std::collections::HashMap;
 

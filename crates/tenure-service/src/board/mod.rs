@@ -7,7 +7,7 @@
 //! | [`events`] | the events of a board: those that are there, and those to come |
 //! | the others | the operations on issues, claims and gates; those on a whole board are here |
 //!
-//! The format, the locks and the writes of a board are all in `tenure-board`.
+//! The format, the locks and the writes of a board are in `tenure-board`.
 
 mod call;
 mod claims;
