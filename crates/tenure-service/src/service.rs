@@ -195,8 +195,8 @@ impl Service {
         resource: Option<&Resource>,
         caller: &Caller,
     ) -> Result<Keeper> {
-        // The future is boxed, or that of every call would be as large as the opening of every
-        // store.
+        // The future is boxed as a trait object, or the type of every call would nest as deep as
+        // the opening of every store.
         let opening: Reply<'_, Keeper> = Box::pin(async {
             self.check_directory()?;
             let shown = self.shown_store();
@@ -269,17 +269,19 @@ impl Service {
 
     /// Returns the keeper of the slots if its store exists. A look for a lease does not make it.
     pub async fn slots_if_made(&self, caller: &Caller) -> Result<Option<Keeper>> {
-        match is_there(&self.slots_url()?) {
-            true => self.slots(caller).await.map(Some),
-            false => Ok(None),
+        if is_there(&self.slots_url()?) {
+            self.slots(caller).await.map(Some)
+        } else {
+            Ok(None)
         }
     }
 
     /// Returns the keeper of the slots, or that of the locks if `of_slots` is false.
     pub async fn locks_or_slots(&self, of_slots: bool, caller: &Caller) -> Result<Keeper> {
-        match of_slots {
-            true => self.slots(caller).await,
-            false => self.locks(caller).await,
+        if of_slots {
+            self.slots(caller).await
+        } else {
+            self.locks(caller).await
         }
     }
 
@@ -303,9 +305,10 @@ impl Service {
     pub(crate) fn documents(&self) -> &Documents {
         self.documents.get_or_init(|| {
             let documents = Documents::new(WAIT_DEFAULT);
-            match self.trusts_file_systems() {
-                true => documents.trusting_the_file_system(),
-                false => documents,
+            if self.trusts_file_systems() {
+                documents.trusting_the_file_system()
+            } else {
+                documents
             }
         })
     }

@@ -50,9 +50,10 @@ impl Service {
         for (slot, is_held) in held.chain(waiting) {
             let used = slots.entry(slot.to_owned()).or_default();
             slot.clone_into(&mut used.slot);
-            match is_held {
-                true => used.held += 1,
-                false => used.waiting += 1,
+            if is_held {
+                used.held += 1;
+            } else {
+                used.waiting += 1;
             }
         }
         Ok(slots.into_values().collect())

@@ -17,9 +17,10 @@ pub fn identity(url: &str) -> String {
     if let Some((scheme, path)) = location_of(url) {
         return format!("{scheme}:{}", without_links(path).display());
     }
-    match is_server(url) {
-        true => server(url),
-        false => shown_address(url),
+    if is_server(url) {
+        server(url)
+    } else {
+        shown_address(url)
     }
 }
 
@@ -72,9 +73,10 @@ fn without_links(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         let rest = path.strip_prefix(above);
         if let (Ok(found), Ok(rest)) = (fs::canonicalize(above), rest) {
-            return match rest.as_os_str().is_empty() {
-                true => found,
-                false => found.join(rest),
+            return if rest.as_os_str().is_empty() {
+                found
+            } else {
+                found.join(rest)
             };
         }
     }

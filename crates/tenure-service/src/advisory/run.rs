@@ -132,9 +132,10 @@ async fn tell(
         .iter()
         .filter(|lock| lock.granted && Key::of(lock) == key);
     let holders: Vec<String> = holders.map(held_by).collect();
-    let by = match holders.is_empty() {
-        true => String::new(),
-        false => format!(", held by {}", holders.join(" and ")),
+    let by = if holders.is_empty() {
+        String::new()
+    } else {
+        format!(", held by {}", holders.join(" and "))
     };
     let (limit, location) = (duration::show(limit), &context.location);
     let word = format!("waiting up to {limit} for {location}{by}");
@@ -147,8 +148,9 @@ fn held_by(lock: &LockEntry) -> String {
     let program = lock.application_name.as_deref().filter(|n| !n.is_empty());
     let known = [program, lock.state.as_deref()];
     let known: Vec<&str> = known.into_iter().flatten().collect();
-    match known.is_empty() {
-        true => format!("server process {}", lock.pid),
-        false => format!("server process {} ({})", lock.pid, known.join(", ")),
+    if known.is_empty() {
+        format!("server process {}", lock.pid)
+    } else {
+        format!("server process {} ({})", lock.pid, known.join(", "))
     }
 }

@@ -29,9 +29,10 @@ impl Outers {
     /// Returns the text that is passed on to the next `run`.
     pub fn to_json(&self) -> String {
         let whole = serde_json::to_string(self).expect("leases are always serialisable");
-        match whole.len() <= BYTES_MAX {
-            true => whole,
-            false => self.shortest(),
+        if whole.len() <= BYTES_MAX {
+            whole
+        } else {
+            self.shortest()
         }
     }
 

@@ -37,9 +37,10 @@ impl Handle<InitBoard> for Service {
 impl Handle<VerifyBoard> for Service {
     async fn handle(&self, request: VerifyBoard, caller: &Caller) -> Result<VerifiedBoard> {
         let call = self.on_board(request.board.as_deref(), caller)?;
-        let work = match request.repair {
-            true => Board::repair,
-            false => Board::verify,
+        let work = if request.repair {
+            Board::repair
+        } else {
+            Board::verify
         };
         call.work(None, work).await
     }

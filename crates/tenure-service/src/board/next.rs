@@ -41,9 +41,10 @@ impl Service {
     ) -> Result<(BoardCall<'a>, Found)> {
         let [wait, ttl] = [request.wait, request.ttl].map(|span| span.map(|span| span.0));
         let call = self.on_board_to_claim(request.board.as_deref(), wait, ttl, caller)?;
-        let take = match request.claim {
-            true => Take::Claim(ttl),
-            false => Take::Look,
+        let take = if request.claim {
+            Take::Claim(ttl)
+        } else {
+            Take::Look
         };
         let mut waiting = NextWait::new(wait, request.label.clone());
         loop {

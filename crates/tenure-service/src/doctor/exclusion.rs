@@ -120,9 +120,10 @@ fn not_taken(said: &str, caller: &Caller) -> Error {
         (Some(problem), Some(remedy)) => {
             let problem = format!("another process could not take the lock: {problem}");
             // A remedy that sends to this very examination is of no use, in whatever words.
-            let remedy = match remedy.ends_with(&caller.in_words("{doctor}")) {
-                true => Remedy::from("{doctor}"),
-                false => remedy.into(),
+            let remedy = if remedy.ends_with(&caller.in_words("{doctor}")) {
+                Remedy::from("{doctor}")
+            } else {
+                remedy.into()
             };
             Error::configuration(problem, remedy)
         }

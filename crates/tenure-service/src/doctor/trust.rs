@@ -78,9 +78,10 @@ impl Service {
             .and_then(|list| serde_json::from_slice(&list).ok())
             .unwrap_or_default();
         let version = Version::of(text.as_bytes()).to_string();
-        match known.get(&path.display().to_string()) == Some(&version) {
-            true => Config::parse(&text, path).map(Some),
-            false => Ok(None),
+        if known.get(&path.display().to_string()) == Some(&version) {
+            Config::parse(&text, path).map(Some)
+        } else {
+            Ok(None)
         }
     }
 }

@@ -24,9 +24,10 @@ impl Service {
     /// it.
     pub fn missing_store_of(&self, request: &Ls) -> Result<Option<PathBuf>> {
         let of_slots = request.prefix.as_deref().is_some_and(names_slots);
-        let url = match of_slots {
-            true => self.slots_url()?,
-            false => self.located().url.clone(),
+        let url = if of_slots {
+            self.slots_url()?
+        } else {
+            self.located().url.clone()
         };
         Ok(missing(&url).map(Path::to_owned))
     }

@@ -60,9 +60,10 @@ impl Handle<Break> for Service {
 impl Handle<Recover> for Service {
     async fn handle(&self, request: Recover, caller: &Caller) -> Result<Stale> {
         self.check_caller(caller)?;
-        let recovery = match request.dry_run {
-            true => Recovery::DryRun,
-            false => Recovery::Real,
+        let recovery = if request.dry_run {
+            Recovery::DryRun
+        } else {
+            Recovery::Real
         };
         let (keeper, actor) = (self.locks(caller).await?, caller.owner());
         let leases = keeper.recover(actor, recovery).await?;

@@ -120,9 +120,10 @@ impl Service {
     /// Takes the slot and the locks that a command is to run under.
     pub async fn hold_for_run(&self, mut run: Run, caller: &Caller) -> Result<UnderLocks, NotHeld> {
         self.add_operation(&mut run, caller)?;
-        let default = match self.is_automated(caller) {
-            true => AUTOMATED_WAIT_DEFAULT,
-            false => WAIT_DEFAULT,
+        let default = if self.is_automated(caller) {
+            AUTOMATED_WAIT_DEFAULT
+        } else {
+            WAIT_DEFAULT
         };
         let limit = self.limit(caller, run.wait, default, None)?;
         let slot = match &run.slot {

@@ -67,9 +67,10 @@ pub(super) async fn locks(
     ancestors: &Ancestors,
     request: &TakenRequest<'_>,
 ) -> Result<Taken> {
-    let plan = match reuse {
-        true => ancestors.reuse(wanted, keeper)?,
-        false => Plan::take_all(wanted.clone()),
+    let plan = if reuse {
+        ancestors.reuse(wanted, keeper)?
+    } else {
+        Plan::take_all(wanted.clone())
     };
     let session = request.session().with_ancestors(ancestors.held());
     let session = keeper.session(session);

@@ -155,9 +155,10 @@ impl<'a> HookCall<'a> {
     /// Returns the answer for the case that the event is not processed in time.
     pub fn otherwise(&self) -> Option<Value> {
         let late = || undecided::refusal(self.project.guards(), "it was not done in time");
-        match self.is_unsure {
-            true => late().map(|late| denial(self.event.program, self.event.kind, &late)),
-            false => self.answer.json(&self.event),
+        if self.is_unsure {
+            late().map(|late| denial(self.event.program, self.event.kind, &late))
+        } else {
+            self.answer.json(&self.event)
         }
     }
 

@@ -125,14 +125,14 @@ impl<'a> Target<'a> {
         }
         let used = Program::ALL.into_iter();
         let used: Vec<Program> = used.filter(|it| it.is_used_in(&self.worktree)).collect();
-        match used.is_empty() {
-            false => Ok(used),
-            true => Err(Error::NotFound(format!(
-                "no coding agent is used in {}; name one: {}",
-                self.worktree.display(),
-                Program::ALL.map(|program| program.to_string()).join("|")
-            ))),
+        if !used.is_empty() {
+            return Ok(used);
         }
+        Err(Error::NotFound(format!(
+            "no coding agent is used in {}; name one: {}",
+            self.worktree.display(),
+            Program::ALL.map(|program| program.to_string()).join("|")
+        )))
     }
 
     /// Tells of settings in `tenure.toml` that are kept, and of contents of the old store.
@@ -152,9 +152,10 @@ impl<'a> Target<'a> {
             ));
         }
         let mut added = planned.added.iter();
-        match added.any(|added| added == tenure_toml::STORE_KEY) {
-            true => self.tell_of_old_store(tell),
-            false => Ok(()),
+        if added.any(|added| added == tenure_toml::STORE_KEY) {
+            self.tell_of_old_store(tell)
+        } else {
+            Ok(())
         }
     }
 
@@ -242,9 +243,10 @@ impl<'a> Target<'a> {
             }
         }
         let path = self.path(FILE_NAME);
-        let toml = match is_used {
-            true => None,
-            false => settings_file::read(&self.worktree, FILE_NAME)?,
+        let toml = if is_used {
+            None
+        } else {
+            settings_file::read(&self.worktree, FILE_NAME)?
         };
         let (_, removed) = tenure_toml::take_out(&toml.unwrap_or_default());
         if !removed.is_empty() {

@@ -305,10 +305,11 @@ impl Settings<'_> {
             command.env_remove(variable);
         }
         for variable in ["CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"] {
-            match variable.to_ascii_lowercase().starts_with(&name.to_string()) {
-                true => command.env(variable, self.here),
-                false => command.env_remove(variable),
-            };
+            if variable.to_ascii_lowercase().starts_with(&name.to_string()) {
+                command.env(variable, self.here);
+            } else {
+                command.env_remove(variable);
+            }
         }
         if self.service.located().why == Why::Asked {
             command.env("TENURE_STORE", url);
