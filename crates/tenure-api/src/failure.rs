@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use tenure_core::error::{Claimed, Sequence};
 use tenure_core::{Class, Error, Lease, Remedy, Resource};
 
-/// The reason why an operation was not carried out. A surface with more kinds of failures than
-/// [`Class`] puts a type of its own in place of `K`.
+/// The reason why an operation was not carried out.
+//
+// A surface with more kinds of failures than `Class` puts a type of its own in place of `K`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure<K = Class> {

@@ -40,7 +40,7 @@ fn publish() -> String {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Verify {
-    /// The path at which it was published.
+    /// The path of the published directory.
     pub target: PathBuf,
 }
 operation!("publish.verify", Verify, Verified);
@@ -49,7 +49,7 @@ operation!("publish.verify", Verify, Verified);
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct History {
-    /// The path of the published directory.
+    /// The path to which directories were published.
     pub target: PathBuf,
 }
 operation!("publish.history", History, Manifests);
@@ -92,7 +92,7 @@ pub struct Manifest {
     pub id: String,
     /// The kind of work that made the directory.
     pub op_type: String,
-    /// The path to which directories were published.
+    /// The path at which the directory is put in place.
     pub target: String,
     /// The path at which the copy was made before it was put in place.
     pub tmp: String,

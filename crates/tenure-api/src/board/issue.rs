@@ -81,10 +81,10 @@ pub enum GateState {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GateBy {
-    /// Any owner.
+    /// Any owner may pass it.
     #[default]
     Anyone,
-    /// Only people, and no automated owner.
+    /// Only people may pass it, and no automated owner.
     People,
 }
 
