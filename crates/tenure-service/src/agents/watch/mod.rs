@@ -22,8 +22,8 @@ use crate::{Caller, Service, WAIT_DEFAULT};
 use summary::{Made, Summariser};
 
 impl Service {
-    /// Tends the agents: once, or with a pause again and again until the future is dropped. Each
-    /// cycle is told.
+    /// Tends the agents: once; or with a pause again and again, until it fails or the future is
+    /// dropped. Each cycle is told.
     ///
     /// # Errors
     ///
