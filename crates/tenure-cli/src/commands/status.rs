@@ -37,7 +37,7 @@ Exit codes: 0 shown; 69 store unreachable; 78 bad configuration.";
 /// The interval at which the page is drawn anew.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Shows the page, once or again and again.
+/// Shows the page once, or draws it anew until interrupted.
 pub fn status(global: &Global, options: &Status) -> Result<ExitCode, Failure> {
     let surface = Surface::open(global)?;
     let caller = surface::anyone();

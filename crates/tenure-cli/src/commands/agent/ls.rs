@@ -1,4 +1,4 @@
-//! `tenure agent ls`: the agents, and what each does, holds and waits for.
+//! `tenure agent ls`: the agents, each with its work, its locks and its waits.
 
 use std::process::ExitCode;
 

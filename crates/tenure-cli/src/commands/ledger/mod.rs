@@ -97,7 +97,7 @@ An event is a file, DIR/ledger/event-000001.json, on disk before its number is
 printed, and never changed. Other programs may append to the same directory,
 with ledger.lock as the protocol in docs/ledger.md says.";
 
-/// Carries out one of them.
+/// Carries out one of the commands of `ledger`.
 pub fn ledger(global: &Global, command: LedgerCommand) -> Result<ExitCode, Failure> {
     match command {
         LedgerCommand::Init(options) => init::init(global, options),
