@@ -70,17 +70,16 @@ impl Board {
 
     fn put_if_missing(&self, path: &Path, content: &str) -> Result<()> {
         let is_there = self.disk.exists(path);
-        match is_there.map_err(|source| Error::io("look for", path, source))? {
-            true => Ok(()),
-            false => {
-                let put = Replacement::prepare(&*self.disk, path, content.as_bytes(), None)?
-                    .put_in_place_if_missing();
-                match put {
-                    // Another process made the board meanwhile, and a process that works on it took
-                    // the file for a leftover.
-                    Err(_) if self.disk.exists(path).unwrap_or(false) => Ok(()),
-                    put => put,
-                }
+        if is_there.map_err(|source| Error::io("look for", path, source))? {
+            Ok(())
+        } else {
+            let put = Replacement::prepare(&*self.disk, path, content.as_bytes(), None)?
+                .put_in_place_if_missing();
+            match put {
+                // Another process made the board meanwhile, and a process that works on it took
+                // the file for a leftover.
+                Err(_) if self.disk.exists(path).unwrap_or(false) => Ok(()),
+                put => put,
             }
         }
     }

@@ -141,12 +141,11 @@ impl Board {
             lines: lines.map_err(failed)?,
         };
         let is_whole = known.lines.last() == Some(&b'\n');
-        let lines = match is_whole {
-            true => known.missing(changes),
-            false => {
-                self.mend_end()?;
-                self.tail(offset)?.missing(changes)
-            }
+        let lines = if is_whole {
+            known.missing(changes)
+        } else {
+            self.mend_end()?;
+            self.tail(offset)?.missing(changes)
         };
         if lines.is_empty() {
             return Ok(());

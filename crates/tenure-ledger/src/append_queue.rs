@@ -133,16 +133,13 @@ impl Ledger {
                 return Err(self.locker.ended(ended, &queue, Mode::Write, started)?);
             }
             state.sleeping += 1;
-            state = match is_waiting {
-                true => {
-                    let woken = self.append_queue.changed.wait_timeout(state, left);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
-                }
+            state = if is_waiting {
+                let woken = self.append_queue.changed.wait_timeout(state, left);
+                woken.unwrap_or_else(PoisonError::into_inner).0
+            } else {
                 // The request is being written, and will be answered.
-                false => {
-                    let woken = self.append_queue.changed.wait(state);
-                    woken.unwrap_or_else(PoisonError::into_inner)
-                }
+                let woken = self.append_queue.changed.wait(state);
+                woken.unwrap_or_else(PoisonError::into_inner)
             };
             state.sleeping -= 1;
         }

@@ -66,12 +66,11 @@ pub fn status(global: &Global, options: &Status) -> Result<ExitCode, Failure> {
 
 fn show(page: &StatusPage, store: &str) -> Result<(), Failure> {
     output::text(&format!("store: {store}\n"))?;
-    match page.agents.is_empty() {
-        true => output::text("\nno agent is at work\n")?,
-        false => {
-            output::text("\n")?;
-            table(&page.agents).print(&FREE)?;
-        }
+    if page.agents.is_empty() {
+        output::text("\nno agent is at work\n")?;
+    } else {
+        output::text("\n")?;
+        table(&page.agents).print(&FREE)?;
     }
     let view = View {
         listing: &page.listing,
