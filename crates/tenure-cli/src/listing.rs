@@ -95,8 +95,8 @@ fn ends(lease: &Lease) -> String {
     }
 }
 
-/// Returns a line such as `waiting: name:x (write) by ana for 12s of 10m 00s, place 1: held for
-/// write by bob (lease l1)`.
+/// Returns the line of a waiter:
+/// `waiting: name:x (write) by ana for 12s of 10m 00s, place 1: held for write by bob (lease l1)`.
 fn waiting_line(waiter: &Waiting, reason: &str) -> String {
     let waited = clock::now().since(waiter.since);
     let mut line = format!(

@@ -37,8 +37,8 @@ pub fn run_unseen(lease: &Lease) -> Option<String> {
     })
 }
 
-/// Returns a text such as `held (write) by ana@desk for 3m 05s: pid 4242 on desk, "cargo test",
-/// purpose: nightly`.
+/// Returns the holder and its process:
+/// `held (write) by ana@desk for 3m 05s: pid 4242 on desk, "cargo test", purpose: nightly`.
 pub fn held_by(lease: &Lease) -> String {
     let host = visible(&lease.host);
     let by = match lease.binding {

@@ -23,8 +23,7 @@ pub fn by(blocked: &BlockedRequest) -> Option<String> {
     }
 }
 
-/// Returns the end of the lock and the place in the queue: `, until it is released; place 2 in the
-/// queue`.
+/// Returns the end of the lock and the place: `, until it is released; place 2 in the queue`.
 fn until(blocked: &BlockedRequest) -> String {
     let mut text = String::new();
     if let Some(holder) = blocked.holders.first() {
