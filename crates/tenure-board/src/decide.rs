@@ -2,10 +2,10 @@
 //!
 //! | asked for | done | unclaimed | its owner has it | over | another has it |
 //! |---|---|---|---|---|---|
-//! | claim | refused | acquired, unless it is blocked | refused: renew it | as unclaimed | busy |
+//! | claim | refused | acquired, unless blocked | refused: renew it | as unclaimed | busy |
 //! | renew | refused | refused | renewed | renewed by its owner | refused |
 //! | release | refused | refused | released | released by its owner | refused |
-//! | done | refused | done, unless it is blocked | done, unless it is blocked | as unclaimed | refused |
+//! | done | refused | done, unless blocked | done, unless blocked | as unclaimed | refused |
 //!
 //! An issue is blocked while it waits for an issue that is not done, or for a gate that is not
 //! passed. A token that is given must be the newest of its issue, even after the issue passed to

@@ -83,8 +83,8 @@ impl fmt::Display for ClaimToken {
 /// claim may last.
 const AHEAD_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns true if a claim was acquired at a time that is yet to come. Such a claim does not end by
-/// itself.
+/// Returns true if a claim was acquired at a time too far ahead of the clock. Such a claim does not
+/// end by itself.
 pub(super) fn is_ahead(claim: &Claim, clock: Timestamp) -> bool {
     claim.acquired_at.since(clock) > AHEAD_MAX
 }

@@ -106,9 +106,9 @@
 //!   sync, needs a person, though none of these events was acknowledged.
 //! - Claims end by the clock on the wall: a clock set forward ends them early. A clock set back
 //!   does not give them more time, as time never falls behind the newest claim event.
-//! - An event has at most 1,000,000 bytes. After a process of ours, at most 1024 events of
-//!   strangers are synced, the last ones. Linux tells once that a sync failed: where that happens
-//!   to a stranger's event, the append fails, and the event may be torn after a power loss.
+//! - An event has at most 1,000,000 bytes. Of the events that strangers added since our newest one,
+//!   only the last 1024 are synced. Linux tells once that a sync failed: where that happens to a
+//!   stranger's event, the append fails, and the event may be torn after a power loss.
 
 mod append;
 mod append_queue;
