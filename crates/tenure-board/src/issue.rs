@@ -95,7 +95,7 @@ pub struct Issue {
     /// The issues that must be done before this one.
     #[serde(default)]
     pub depends_on: Vec<IssueId>,
-    /// The gates that must be passed before this issue is done, each with its state.
+    /// The gates that must be passed before work on this issue, each with its state.
     #[serde(default)]
     pub gates: BTreeMap<String, GateState>,
     /// The claim, if there is one; it may be over.

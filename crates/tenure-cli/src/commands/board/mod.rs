@@ -94,7 +94,7 @@ pub enum BoardCommand {
     Done(release::Release),
 }
 
-/// Which board, and on whose behalf.
+/// The board, and the owner of a request to it.
 #[derive(Debug, Args)]
 pub struct BoardTerms {
     /// The board (default: that of the git repository, else of the user)
