@@ -19,7 +19,7 @@ pub const LOST: u8 = 79;
 pub const NOT_EXECUTABLE: u8 = 126;
 /// The command does not exist; shells use this code, too.
 pub const COMMAND_NOT_FOUND: u8 = 127;
-/// The number to which that of the signal that ended the command is added.
+/// The base of the codes for signals: the number of the signal that ended the command is added.
 pub const SIGNAL_BASE: i32 = 128;
 
 /// Returns the code of a class of failures.

@@ -76,7 +76,7 @@ fn command(lease: &Lease) -> String {
 }
 
 /// Returns the process that holds a lease, and its host. If the `run` has ended, that is the
-/// command. A lease that outlives its command has no process.
+/// command. A lease of its own, as `lock` takes it, belongs to no process.
 fn pid(lease: &Lease, host: &str) -> String {
     let pid = lease.command_pid.unwrap_or(lease.pid);
     match (lease.binding, lease.host == host) {

@@ -25,7 +25,6 @@ pub enum Failure {
     Error(Error),
     /// An error with an exit code or a remedy of its own.
     Adjusted {
-        /// The error of a keeper or a store.
         error: Error,
         /// The exit code that the user wants for it.
         code: Option<u8>,

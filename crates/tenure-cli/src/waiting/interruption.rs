@@ -102,7 +102,7 @@ impl Interruption {
     /// Passes signals on to this command, which must not be reaped before the next call.
     pub fn pass_on_to(&self, command: Pid) {
         let mut stage = lock(&self.stage);
-        // A kept signal came before the command was there; it may be from the keyboard.
+        // A kept signal came before the command was there: even one from the keyboard missed it.
         if let Some(number) = stage.kept() {
             platform::signal_process(command, number);
         }
