@@ -148,17 +148,16 @@ fn strings(source: &str) -> Vec<String> {
             from.split_once('\n').map_or("", |(_, after)| after)
         } else if from.starts_with("'\"'") || from.starts_with("'\\\"'") {
             &from[from[1..].find('\'').unwrap() + 2..]
-        } else if from.starts_with('"') {
+        } else if let Some(text) = from.strip_prefix('"') {
             let hashes = before.len() - before.trim_end_matches('#').len();
             let is_raw = before[..before.len() - hashes].ends_with('r');
-            let end = match is_raw {
-                true => from[1..]
-                    .find(&format!("\"{}", "#".repeat(hashes)))
-                    .unwrap(),
-                false => end_of_string(&from[1..]),
+            let end = if is_raw {
+                text.find(&format!("\"{}", "#".repeat(hashes))).unwrap()
+            } else {
+                end_of_string(text)
             };
-            found.push(joined(&from[1..=end]));
-            &from[end + 2..]
+            found.push(joined(&text[..end]));
+            &text[end + 1..]
         } else {
             &from[1..]
         };
