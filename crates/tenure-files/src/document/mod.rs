@@ -33,7 +33,7 @@
 //! | `follow` | seeing changes as they come |
 //! | `clean` | removal of files that crashed writers left |
 //!
-//! # Cancelling
+//! # What can be cancelled
 //!
 //! The [`Cancel`](crate::Cancel) of a [caller](Documents::for_caller) ends the waits for our locks
 //! and Node's, and for the next version of a document that is followed. Locks that are held by then
