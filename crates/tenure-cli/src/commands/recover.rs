@@ -113,7 +113,7 @@ mod tests {
         finding.expired = true;
         assert_eq!(
             in_words(&finding),
-            "kept: name:x (write) of ana@desk, lease l1: its heartbeat is only 1s old\n"
+            "kept: name:x (write) of ana@desk, lease l1: its heartbeat is only 1s old"
         );
         finding.recoverable = true;
         assert!(in_words(&finding).starts_with("can be recovered: name:x"));
@@ -127,7 +127,7 @@ mod tests {
         unknown.state = LeaseState::Unknown;
         let said = in_words(&Finding::kept(&unknown, "nothing proves it dead".into()));
         assert!(
-            said.ends_with("proves it dead: tenure break l1 --reason TEXT\n"),
+            said.ends_with("proves it dead: tenure break l1 --reason TEXT"),
             "{said}"
         );
     }

@@ -82,7 +82,7 @@ impl Inner {
                     continue;
                 }
                 if row.has_run_out(moment.now()) {
-                    drop(held.over.insert(row.lease.resource));
+                    held.over.insert(row.lease.resource);
                 } else {
                     held.leases.push(row.lease);
                 }
