@@ -12,23 +12,23 @@ use crate::operation::operation;
 pub struct Ls {}
 operation!("advisory.ls", Ls, Locks);
 
-/// All advisory locks of a database.
+/// The advisory locks of a database.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Locks {
-    /// Each holder and each waiter, by key.
+    /// Each holder and each waiter, sorted by key.
     pub locks: Vec<Entry>,
     /// The number of holders and waiters.
     pub total: usize,
-    /// Null: the list is never cut.
+    /// Always null: the list is complete.
     pub next: Option<String>,
 }
 
-/// A holder or a waiter, with its number under both of its names.
+/// A holder or a waiter. The number of its lock has two names: `id` and `entity_id`.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Entry {
     /// The holder or the waiter.
     #[serde(flatten)]
     pub lock: LockEntry,
-    /// The number in the namespace.
+    /// The number of the lock in its namespace, as in `entity_id`.
     pub id: i64,
 }

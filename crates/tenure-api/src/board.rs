@@ -1,4 +1,4 @@
-//! The board: issues that many create, change and claim at once.
+//! The board: issues that many owners create, change and claim at once.
 //!
 //! The field `board` of a request is the directory of the board. Left out, it is the board of the
 //! repository around the service, else that of its user.
@@ -22,19 +22,20 @@ pub use issue::{
 use crate::operation::operation;
 use crate::text::{Json, Span, as_written};
 
-/// Makes a board. One that is there stays as it is.
+/// Makes a board. A board that is there already stays as it is.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct InitBoard {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
 }
 operation!("board.init", InitBoard, BoardPlace);
 
-/// The place of a board.
+/// The place of a board that was made, or was there already.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct BoardPlace {
-    /// The directory.
+    /// The directory of the board.
     pub board: String,
 }
 
@@ -42,7 +43,8 @@ pub struct BoardPlace {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddIssue {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
     /// The content of the issue.
     pub issue: NewIssue,
@@ -52,9 +54,9 @@ operation!("board.add", AddIssue, Issues);
 /// Issues, each as it is shown.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Issues {
-    /// The issues.
+    /// The issues that were asked for, or changed.
     pub issues: Vec<ShownIssue>,
-    /// Null: there is nothing more.
+    /// Always null: the list is complete.
     pub next: Option<u64>,
 }
 
@@ -70,9 +72,10 @@ impl Issues {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowIssue {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
-    /// The issue.
+    /// The id of the issue.
     pub issue: IssueId,
 }
 operation!("board.show", ShowIssue, Issues);
@@ -81,15 +84,16 @@ operation!("board.show", ShowIssue, Issues);
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ListIssues {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
     /// Only issues in this state.
     pub state: Option<IssueState>,
     /// Only issues with this label.
     pub label: Option<String>,
-    /// Only issues that wait for nothing and that nobody has.
+    /// True to list only open issues that wait for nothing and that no owner has claimed.
     pub ready: bool,
-    /// Only issues that this owner works on.
+    /// Only issues that this owner has claimed.
     pub owner: Option<Owner>,
 }
 operation!("board.ls", ListIssues, IssueListing);
@@ -99,33 +103,34 @@ operation!("board.ls", ListIssues, IssueListing);
 pub struct IssueListing {
     /// Issues whose files can be read.
     pub issues: Vec<ShownIssue>,
-    /// Issues whose files cannot be read, if all issues were asked for.
+    /// Issues whose files cannot be read. Listed only if the request names no filter.
     pub unreadable: Vec<Unreadable>,
-    /// Null: there is nothing more.
+    /// Always null: the list is complete.
     pub next: Option<u64>,
-    /// The reason why each open issue that is not ready is not. It is known only to the process
-    /// that read the board.
+    /// The reason for each open issue that is not ready. Only the process that read the board knows
+    /// it.
     #[serde(skip)]
     pub blocked: HashMap<IssueId, Blocked>,
 }
 
-/// Changes fields of an issue. What is left out stays as it is.
+/// Changes fields of an issue. Fields that are left out stay as they are.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetIssue {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
-    /// The issue.
+    /// The id of the issue.
     pub issue: IssueId,
-    /// The title: the work in one line.
+    /// The new title: the work in one line.
     pub title: Option<String>,
-    /// The work in full.
+    /// The new description: the work in full.
     pub body: Option<String>,
-    /// Lower ones come first.
+    /// The new priority. Issues with lower numbers come first.
     pub priority: Option<u32>,
-    /// Words to find it by, in place of those that it has.
+    /// The new labels, which replace all that the issue has.
     pub labels: Option<Vec<String>>,
-    /// `open` for an issue that is not done after all.
+    /// The new state: `open` opens an issue again that is not done after all.
     pub state: Option<IssueState>,
 }
 operation!("board.set", SetIssue, Issues);
@@ -134,44 +139,47 @@ operation!("board.set", SetIssue, Issues);
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddNote {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
-    /// The issue.
+    /// The id of the issue.
     pub issue: IssueId,
-    /// The text.
+    /// The text of the note.
     pub text: String,
 }
 operation!("board.note", AddNote, Issues);
 
-/// Deletes an issue. Its id is never used again.
+/// Deletes an issue. No other issue ever gets its id.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteIssue {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
-    /// The issue.
+    /// The id of the issue.
     pub issue: IssueId,
 }
 operation!("board.delete", DeleteIssue, DeletedIssues);
 
-/// Issues that were deleted.
+/// The issues that were deleted.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct DeletedIssues {
-    /// Their ids.
+    /// The ids of the issues.
     pub deleted: Vec<IssueId>,
-    /// Null: there is nothing more.
+    /// Always null: the list is complete.
     pub next: Option<u64>,
 }
 
-/// Makes an issue depend on another, or no longer.
+/// Makes an issue depend on another, or takes the dependency away.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DependIssue {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
-    /// The issue that waits.
+    /// The id of the issue that waits.
     pub issue: IssueId,
-    /// The issue that must be done before.
+    /// The id of the issue that must be done before.
     pub on: IssueId,
     /// True to take the dependency away.
     #[serde(default)]
@@ -183,11 +191,12 @@ operation!("board.depend", DependIssue, Issues);
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DefineGate {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
     /// The name of the gate.
     pub name: String,
-    /// The owners who may pass it.
+    /// The owners who may pass the gate: `anyone` or `people`. Left out, it is `anyone`.
     #[serde(default)]
     pub by: GateBy,
 }
@@ -196,18 +205,18 @@ operation!("board.gate.define", DefineGate, Gates);
 /// Gates as they are defined.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Gates {
-    /// The gates.
+    /// The gates that were defined.
     pub gates: Vec<Gate>,
-    /// Null: there is nothing more.
+    /// Always null: the list is complete.
     pub next: Option<u64>,
 }
 
 /// A gate as it is defined.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Gate {
-    /// Its name.
+    /// The name of the gate.
     pub name: String,
-    /// The owners who may pass it.
+    /// The owners who may pass the gate.
     pub by: GateBy,
 }
 
@@ -215,13 +224,14 @@ pub struct Gate {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JudgeGate {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
-    /// The issue.
+    /// The id of the issue.
     pub issue: IssueId,
     /// The name of the gate.
     pub gate: String,
-    /// Whether it is passed or failed.
+    /// The verdict: `pass` or `fail`.
     pub verdict: Verdict,
 }
 operation!("board.gate.judge", JudgeGate, Issues);
@@ -230,9 +240,9 @@ operation!("board.gate.judge", JudgeGate, Issues);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The gate is passed.
+    /// The gate passes.
     Pass,
-    /// The gate is failed.
+    /// The gate fails.
     Fail,
 }
 
@@ -245,13 +255,14 @@ impl From<Verdict> for GateState {
     }
 }
 
-/// Reads what happened.
+/// Reads the events of a board: every change to its issues.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReadBoardEvents {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
-    /// Only what comes after this line of the log.
+    /// Only events after this line of the log. Left out, it is 0, and all are returned.
     pub after: u64,
 }
 operation!("board.events", ReadBoardEvents, BoardEvents);
@@ -259,9 +270,9 @@ operation!("board.events", ReadBoardEvents, BoardEvents);
 /// Events in the order in which they happened.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct BoardEvents {
-    /// The events.
+    /// The events, oldest first.
     pub events: Vec<BoardEvent>,
-    /// Null: there is nothing more.
+    /// Always null: the list is complete.
     pub next: Option<u64>,
 }
 
@@ -292,48 +303,55 @@ impl BoardEvent {
     }
 }
 
-/// Finds the next issue: lowest priority number first, then oldest, of those that wait for nothing
-/// and that nobody has.
+/// Finds the next issue that waits for nothing and that no owner has claimed: that of the lowest
+/// priority number, and of these the oldest.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NextIssue {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
     /// Only issues with this label.
     pub label: Option<String>,
-    /// True to claim it: of all who ask, one gets it.
+    /// True to claim the issue for the caller. Only one of all callers that ask gets it.
     pub claim: bool,
-    /// How long the claim lasts unless renewed, from 1s to 24h: 15m, if it is left out.
+    /// The time after which the claim ends unless it is renewed, from 1s to 24h. Left out, it is
+    /// 15m.
     pub ttl: Option<Span>,
-    /// How long to wait for an issue to become ready: not at all, if it is left out.
+    /// The longest wait for an issue to become ready. Left out, the call does not wait.
     pub wait: Option<Span>,
 }
 operation!("board.next", NextIssue, Issues);
 
-/// Claims an issue. Exactly one of several owners that ask wins.
+/// Claims an issue for the caller. Exactly one of several owners that ask gets it.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimIssue {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
-    /// The issue.
+    /// The id of the issue.
     pub issue: IssueId,
-    /// How long the claim lasts unless renewed, from 1s to 24h: 15m, if it is left out.
+    /// The time after which the claim ends unless it is renewed, from 1s to 24h. Left out, it is
+    /// 15m.
     pub ttl: Option<Span>,
 }
 operation!("board.claim", ClaimIssue, Issues);
 
-/// Gives the claim of an issue more time, from now on. It keeps its token.
+/// Makes the claim of an issue last longer, from now on. Its token stays.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenewIssue {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
-    /// The issue.
+    /// The id of the issue.
     pub issue: IssueId,
-    /// The token of the claim: refused if it is not the newest.
+    /// The token of the claim. The call is refused if it is not the newest. Left out, it is not
+    /// checked.
     pub token: Option<u64>,
-    /// How long the claim lasts unless renewed, from 1s to 24h: 15m, if it is left out.
+    /// The time after which the claim ends unless it is renewed, from 1s to 24h. Left out, it is
+    /// 15m.
     pub ttl: Option<Span>,
 }
 operation!("board.renew", RenewIssue, Issues);
@@ -342,45 +360,50 @@ operation!("board.renew", RenewIssue, Issues);
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseIssue {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
-    /// The issue.
+    /// The id of the issue.
     pub issue: IssueId,
-    /// The token of the claim: refused if it is not the newest.
+    /// The token of the claim. The call is refused if it is not the newest. Left out, it is not
+    /// checked.
     pub token: Option<u64>,
 }
 operation!("board.release", ReleaseIssue, Issues);
 
-/// Says that an issue is done, which ends its claim.
+/// Marks an issue as done, which ends its claim.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FinishIssue {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
-    /// The issue.
+    /// The id of the issue.
     pub issue: IssueId,
-    /// The token of the claim: refused if it is not the newest.
+    /// The token of the claim. The call is refused if it is not the newest. Left out, it is not
+    /// checked.
     pub token: Option<u64>,
 }
 operation!("board.done", FinishIssue, Issues);
 
-/// Looks at every file of a board, and repairs what needs no person, if that is asked for.
+/// Checks every file of a board, and repairs what needs no person if asked to.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct VerifyBoard {
-    /// The directory of the board.
+    /// The directory of the board. Left out, it is the board of the repository, or that of the user
+    /// outside of one.
     pub board: Option<PathBuf>,
-    /// True to repair what needs no person.
+    /// True to repair the faults that need no person to decide.
     pub repair: bool,
 }
 operation!("board.verify", VerifyBoard, VerifiedBoard);
 
-/// A look at a whole board.
+/// The result of a check of a whole board.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct VerifiedBoard {
     /// The number of issues that can be read.
     pub issues: usize,
-    /// The faults. Those that were repaired come first.
+    /// The faults that were found, repaired ones first. Empty if there are none.
     pub findings: Vec<Finding>,
 }
 

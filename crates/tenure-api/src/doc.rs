@@ -13,111 +13,122 @@ use tenure_core::Error;
 use crate::operation::operation;
 use crate::text::{Json, Span, TokenOf, on_one_line};
 
-/// Reads a document, or several as they are at one moment.
+/// Reads a document, or several at one moment: no write falls between them.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Read {
-    /// The documents.
+    /// The paths of the documents.
     pub files: Vec<PathBuf>,
-    /// Makes a document that is missing, with this in it.
+    /// The content with which a missing document is made. Left out, a missing document is an error.
     #[serde(default)]
     pub create: Option<Json>,
-    /// The lock of another kind of programs that is taken, too.
+    /// The protocol of other programs whose lock is taken as well. Left out, none is.
     #[serde(default)]
     pub compat: Option<Compat>,
-    /// How long to wait for the documents; `0s` does not wait.
+    /// The longest wait for the documents; `0s` does not wait. Left out, it is that of the
+    /// settings, else 5s, or 15s with `compat`.
     #[serde(default)]
     pub wait: Option<Span>,
 }
 operation!("doc.read", Read, OneOrSeveral<Document>);
 
-/// Puts content in the place of a document, as it is.
+/// Replaces a document, or makes it. The content is written byte for byte as it is given.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Write {
-    /// The document.
+    /// The path of the document.
     pub file: PathBuf,
-    /// The new content.
+    /// The whole new content.
     pub content: Json,
-    /// The version that the document must be at, or `absent`.
+    /// The version that the document must have for the write to succeed, or `absent` if it must not
+    /// exist. Left out, any will do.
     #[serde(default)]
     pub expect: Option<Expect>,
-    /// The lock under which it is written: `RESOURCE#N`, the newest token that the store granted.
+    /// The lock under which the document is written, as `RESOURCE#N`. The write is refused unless N
+    /// is the newest token that the store granted. The document remembers it, and refuses older
+    /// ones.
     #[serde(default)]
     pub token: Option<TokenOf>,
-    /// Whether to set aside what the document remembers: another lock, or a token that was never
-    /// granted.
+    /// True to write although the document remembers another lock, or a token that was never
+    /// granted. It remembers `token` from then on.
     #[serde(default)]
     pub rebind: bool,
-    /// The lock of another kind of programs that is taken, too.
+    /// The protocol of other programs whose lock is taken as well. Left out, none is.
     #[serde(default)]
     pub compat: Option<Compat>,
-    /// How long to wait for the document; `0s` does not wait.
+    /// The longest wait for the document; `0s` does not wait. Left out, it is that of the settings,
+    /// else 5s, or 15s with `compat`.
     #[serde(default)]
     pub wait: Option<Span>,
 }
 operation!("doc.write", Write, OneOrSeveral<Written>);
 
-/// Changes a document: its indentation, byte order mark and last newline stay as they were.
+/// Replaces the value of a document. Its indentation, byte order mark and last newline stay as they
+/// were.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Update {
-    /// The document, which must be there unless it is expected to be absent.
+    /// The path of the document. It must exist unless `expect` is `absent`.
     pub file: PathBuf,
-    /// The new content.
+    /// The whole new content.
     pub content: Json,
-    /// The version that the document must be at, or `absent`.
+    /// The version that the document must have for the write to succeed, or `absent` if it must not
+    /// exist. Left out, any will do.
     #[serde(default)]
     pub expect: Option<Expect>,
-    /// The lock under which it is written: `RESOURCE#N`, the newest token that the store granted.
+    /// The lock under which the document is written, as `RESOURCE#N`. The write is refused unless N
+    /// is the newest token that the store granted. The document remembers it, and refuses older
+    /// ones.
     #[serde(default)]
     pub token: Option<TokenOf>,
-    /// Whether to set aside what the document remembers: another lock, or a token that was never
-    /// granted.
+    /// True to write although the document remembers another lock, or a token that was never
+    /// granted. It remembers `token` from then on.
     #[serde(default)]
     pub rebind: bool,
-    /// The lock of another kind of programs that is taken, too.
+    /// The protocol of other programs whose lock is taken as well. Left out, none is.
     #[serde(default)]
     pub compat: Option<Compat>,
-    /// How long to wait for the document; `0s` does not wait.
+    /// The longest wait for the document; `0s` does not wait. Left out, it is that of the settings,
+    /// else 5s, or 15s with `compat`.
     #[serde(default)]
     pub wait: Option<Span>,
 }
 operation!("doc.update", Update, OneOrSeveral<Written>);
 
-/// Removes what crashed writers of a document left.
+/// Removes the files that crashed writers of a document left.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Clean {
-    /// The document.
+    /// The path of the document.
     pub file: PathBuf,
-    /// Whether only to say what would be removed.
+    /// True to remove nothing, and only list the files that would be removed.
     #[serde(default)]
     pub dry_run: bool,
-    /// The lock of another kind of programs that is taken, too.
+    /// The protocol of other programs whose lock is taken as well. Left out, none is.
     #[serde(default)]
     pub compat: Option<Compat>,
-    /// How long to wait for the document; `0s` does not wait.
+    /// The longest wait for the document; `0s` does not wait. Left out, it is that of the settings,
+    /// else 5s, or 15s with `compat`.
     #[serde(default)]
     pub wait: Option<Span>,
 }
 operation!("doc.clean", Clean, Cleaned);
 
-/// Files that were removed, or that would be.
+/// The files that were removed, or that would be.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Cleaned {
-    /// The files.
+    /// The paths of the files.
     pub removed: Vec<String>,
-    /// Null: these are all.
+    /// Always null: the list is complete.
     pub next: Option<String>,
 }
 
 /// A document as it was read.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Document {
-    /// Its version, for a write that expects it.
+    /// The version that was read. A write can `expect` it.
     pub version: Version,
-    /// The document, token for token.
+    /// The content of the document. Numbers are spelled as they are in the file.
     #[serde(rename = "document", serialize_with = "on_one_line")]
     #[schemars(with = "Value")]
     pub text: String,
@@ -126,31 +137,31 @@ pub struct Document {
 /// A document that was written.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Written {
-    /// Its version now.
+    /// The version of the document after the write.
     pub version: Version,
 }
 
-/// The answer about one document, or about each of several, in the order they were named.
+/// The answer about one document, or about each of several, in the order in which they were named.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum OneOrSeveral<T> {
-    /// About one.
+    /// The answer if one document was named.
     One(T),
-    /// About several.
+    /// The answers if several documents were named.
     Several {
-        /// The answer about each.
+        /// The documents, each with its file.
         documents: Vec<InFile<T>>,
-        /// Null: these are all.
+        /// Always null: the list is complete.
         next: Option<String>,
     },
 }
 
-/// A document's answer with its file.
+/// The answer about a document, with its file.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct InFile<T> {
-    /// The file, as it was named.
+    /// The path of the document, as it was named.
     pub file: PathBuf,
-    /// The answer about it.
+    /// The answer about the document.
     #[serde(flatten)]
     pub answer: T,
 }
@@ -179,10 +190,10 @@ impl<T> OneOrSeveral<T> {
     }
 }
 
-/// Another protocol that is spoken, too.
+/// A protocol of other programs that lock the same documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Compat {
-    /// The lock of Node's proper-lockfile.
+    /// The protocol of proper-lockfile, a package for Node.
     #[serde(rename = "proper-lockfile")]
     ProperLockfile,
 }
@@ -204,7 +215,7 @@ impl Version {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Returns the SHA-256 of both, one after the other.
+    /// Returns the SHA-256 of two versions, one after the other.
     pub fn and(self, next: Self) -> Self {
         Self::of(&[self.0, next.0].concat())
     }
@@ -225,7 +236,7 @@ impl fmt::Debug for Version {
 impl FromStr for Version {
     type Err = Error;
 
-    /// Takes capital digits, too.
+    /// Reads a version in small or capital digits.
     fn from_str(text: &str) -> Result<Self, Error> {
         digits(text).map(Self).ok_or_else(|| {
             let shown: String = text.chars().take(SHOWN_MAX).collect();
@@ -249,14 +260,14 @@ fn digits(text: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-/// The state a document must be in to be changed.
+/// The state in which a document must be to be changed: a version, or `absent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "String", try_from = "String")]
 #[schemars(with = "String")]
 pub enum Expect {
-    /// There is no document.
+    /// The document must not exist.
     Absent,
-    /// It has this version.
+    /// The document must have this version.
     Version(Version),
 }
 

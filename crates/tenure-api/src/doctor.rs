@@ -1,4 +1,4 @@
-//! Whether a store locks, and whose commands are trusted.
+//! The check that a store locks, and trust in the commands of a `tenure.toml`.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use tenure_core::Examined;
 
 use crate::operation::operation;
 
-/// Examines the store and what is around it, and proves that it locks.
+/// Examines the store and its surroundings, and proves that it locks.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Doctor {}
@@ -17,11 +17,11 @@ operation!("doctor", Doctor, Diagnosis);
 /// The outcome of all checks.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Diagnosis {
-    /// The store, without a password; `null` if none could be chosen.
+    /// The address of the store, without a password; null if none could be chosen.
     pub store: Option<String>,
-    /// The reason for the choice.
+    /// The reason why this store was chosen.
     pub why: Option<String>,
-    /// The checks, in their order.
+    /// The checks, in the order in which they were made.
     pub checks: Vec<Examined>,
     /// The number of checks that found something wrong.
     pub problems: usize,
@@ -33,11 +33,11 @@ pub struct Diagnosis {
 pub struct Trust {}
 operation!("trust", Trust, Trusted);
 
-/// What is trusted.
+/// A file, and the commands in it that are trusted from now on.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Trusted {
-    /// The file.
+    /// The path of the `tenure.toml`.
     pub trusted: PathBuf,
-    /// Its commands, each with its arguments.
+    /// The commands that it names, each with its arguments.
     pub commands: Vec<Vec<String>>,
 }

@@ -5,33 +5,34 @@ use serde::{Deserialize, Serialize};
 use tenure_core::error::{Claimed, Sequence};
 use tenure_core::{Class, Error, Lease, Remedy, Resource};
 
-/// The reason why an operation was not carried out. A surface that has other kinds of failures, too,
-/// names them by a type of its own.
+/// The reason why an operation was not carried out.
+//
+// A surface with more kinds of failures than `Class` puts a type of its own in place of `K`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure<K = Class> {
     /// The class, in a word: `busy`, `conflict`, `not_allowed` and so on.
     pub kind: K,
-    /// What happened and where, in a sentence.
+    /// A sentence that says where the operation failed, and why.
     pub message: String,
-    /// The resource it is about.
+    /// The resource that the failure is about, or null.
     pub resource: Option<Resource>,
-    /// Who is in the way.
+    /// The leases and claims that are in the way. Empty if none is.
     pub holders: Vec<Holder>,
-    /// What to do next: a surface puts it in its own words.
+    /// The next step for the caller. Each surface puts it in its own words.
     pub remedy: Remedy,
-    /// The place in a ledger that it is about.
+    /// The numbers of the events of a ledger that the failure is about.
     #[serde(flatten)]
     pub sequence: Option<Sequence>,
 }
 
-/// Somebody in the way.
+/// A lease or a claim that is in the way.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Holder {
-    /// The holder of a lock.
+    /// A lease: a lock that its owner holds.
     Lease(Box<Lease>),
-    /// Who has claimed a node of a ledger, or an issue of a board.
+    /// A claim on a node of a ledger or on an issue of a board.
     Claim(Claimed),
 }
 
@@ -48,7 +49,7 @@ impl<K> Failure<K> {
         }
     }
 
-    /// Makes the failure of an error, of a kind and with a remedy of the caller's.
+    /// Makes the failure of an error, with the kind and the remedy that the caller gives.
     pub fn of(error: &Error, kind: K, remedy: Remedy) -> Self {
         let fault = match error {
             Error::Of(fault) => Some(fault),

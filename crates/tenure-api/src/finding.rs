@@ -7,11 +7,11 @@ use tenure_core::Remedy;
 /// One thing that is wrong with a ledger or a board.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// The name of the file in the directory.
+    /// The name of the file with the fault, below the directory.
     pub file: String,
-    /// The problem.
+    /// A sentence that says what is wrong with the file.
     pub problem: String,
-    /// The action of a repair, or the remedy instead.
+    /// The repair that can be made, or the remedy where a program cannot make one.
     pub repair: Remedy,
     /// True if it was repaired.
     #[serde(skip)]

@@ -1,4 +1,4 @@
-//! Locks: who takes, keeps, gives back and sees them.
+//! Locks: taken, renewed, given back, broken and listed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,24 +17,27 @@ use crate::text::{Span, Wanted};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Acquire {
-    /// The locks.
+    /// The resources to lock, each as `KIND:ID` or `KIND:ID=MODE`, in any order.
     pub resources: Vec<Wanted>,
-    /// The mode of those without one of their own: write, if it is left out.
+    /// The mode of the resources that name none. Left out, it is `write`.
     #[serde(default = "write")]
     pub mode: Mode,
-    /// How long the leases last unless renewed, from 1s to 24h: 15m, if it is left out.
+    /// The time after which the leases end unless they are renewed, from 1s to 24h. Left out, it is
+    /// 15m.
     #[serde(default)]
     pub ttl: Option<Span>,
-    /// How long to wait for them; `0s` does not wait.
+    /// The longest wait for all of them together; `0s` does not wait. Left out, it is that of the
+    /// settings, else 5s.
     #[serde(default)]
     pub wait: Option<Span>,
-    /// Why, for people who look.
+    /// The reason for the locks, shown to people who list them.
     #[serde(default)]
     pub purpose: Option<String>,
-    /// Kept with the leases.
+    /// Any JSON value, kept with the leases and shown with them.
     #[serde(default)]
     pub metadata: Option<Value>,
-    /// The caller's name for this request: asked again under it, the same leases are answered.
+    /// A name that the caller gives this request. A repeated request with the same name gets the
+    /// leases of the first, so a caller that lost the answer can ask again.
     #[serde(default)]
     pub key: Option<IdempotenceKey>,
 }
@@ -47,7 +50,7 @@ fn write() -> Mode {
 /// Leases, in the order they were taken.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Leases {
-    /// The leases.
+    /// The leases, each with its id and its token.
     pub leases: Vec<Lease>,
 }
 
@@ -59,22 +62,23 @@ impl Leases {
     }
 }
 
-/// Looks a lease up.
+/// Looks up a lease by its id.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Find {
-    /// The lease.
+    /// The id of the lease.
     pub lease: LeaseId,
 }
 operation!("find", Find, Leases);
 
-/// Gives a lease new time.
+/// Makes a lease last longer. Its token stays.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Renew {
-    /// The lease.
+    /// The id of the lease.
     pub lease: LeaseId,
-    /// How long it lasts from now on: as long as before, if it is left out.
+    /// The time that the lease lasts from now on, from 1s to 24h. Left out, it is that of its last
+    /// grant or renewal.
     #[serde(default)]
     pub ttl: Option<Span>,
 }
@@ -84,18 +88,19 @@ operation!("renew", Renew, Leases);
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
-    /// The id of the lease, or the resource of which the caller has just one.
+    /// The id of the lease; or its resource, if the caller has exactly one lease of it.
     pub lease: String,
 }
 operation!("release", Release, Leases);
 
-/// Makes an upgradeable lease exclusive, once nobody else reads.
+/// Makes an upgradeable lease exclusive, once there are no other readers. It gets a new token.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Upgrade {
-    /// The lease.
+    /// The id of the lease.
     pub lease: LeaseId,
-    /// How long to wait for the readers to leave; `0s` does not wait.
+    /// The longest wait for the readers to leave; `0s` does not wait. Left out, it is that of the
+    /// settings, else 5s.
     #[serde(default)]
     pub wait: Option<Span>,
 }
@@ -105,92 +110,97 @@ operation!("upgrade", Upgrade, Leases);
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Downgrade {
-    /// The lease.
+    /// The id of the lease.
     pub lease: LeaseId,
 }
 operation!("downgrade", Downgrade, Leases);
 
-/// Asks whether a token is that of the newest exclusive grant.
+/// Checks that a token is that of the newest exclusive grant of a resource. A token that is not is
+/// refused with an error.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// The resource.
+    /// The resource that the token belongs to.
     pub resource: Resource,
-    /// The token, as the lease has it.
+    /// The token, as it stands in the lease.
     pub token: Token,
 }
 operation!("check", Check, Checked);
 
-/// A token that is good. One that is not is an error.
+/// A token that is good.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Checked {
-    /// The resource.
+    /// The resource that was asked about.
     pub resource: Resource,
-    /// The token.
+    /// The token that was asked about.
     pub token: Token,
-    /// True.
+    /// Always true: a token that is not good is an error.
     pub good: bool,
 }
 
-/// Lists what is held and who waits, and why.
+/// Lists the leases that are held, and the waiters with the reason why each waits.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ls {
-    /// The beginning of a resource, or a kind; `slot` lists the slots.
+    /// The text with which the listed resources begin, such as `map:atlas`. A word without a colon
+    /// lists a kind, and bare names that begin with it; `slot` lists the slots.
     pub prefix: Option<String>,
-    /// Only what this owner holds.
+    /// Only leases of this owner.
     pub owner: Option<Owner>,
-    /// At most this many.
+    /// The largest number of leases on a page. Left out, it is 100.
     pub limit: Option<usize>,
-    /// Only what comes after, as `next` of an earlier page says.
+    /// The `next` of the page before, to get the page after it. Left out, the first page is
+    /// returned.
     pub after: Option<String>,
 }
 operation!("ls", Ls, Listing);
 
-/// Ends stale leases and unfinished publishes. It is always safe.
+/// Ends stale leases and unfinished publishes. It is always safe: a lease that may still be in use
+/// is kept.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Recover {
-    /// True to change nothing, and only say what could be recovered and why the rest is kept.
+    /// True to change nothing, and only report what could be recovered and why the rest is kept.
     pub dry_run: bool,
 }
 operation!("recover", Recover, Stale);
 
-/// Everything that looks stale, and what became of it.
+/// Everything that looked stale, and its outcome.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Stale {
-    /// The leases.
+    /// The leases that looked stale, each with its outcome.
     pub leases: Vec<Finding>,
-    /// Null: the list is never cut.
+    /// Always null: the list is complete.
     pub next: Option<String>,
-    /// Publishes that were not finished.
+    /// Publishes that were not finished, each with its outcome.
     pub manifests: Vec<Recovered>,
-    /// Directories that publishes left behind.
+    /// Directories that publishes left behind, each with whether it was removed.
     pub directories: Vec<Removed>,
 }
 
-/// Takes a lease away from its holder. It is for people.
+/// Takes a lease away from its holder. Only people may do it, and no automated owner.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Break {
-    /// The lease.
+    /// The id of the lease.
     pub lease: LeaseId,
-    /// Why, for the holder and for the record.
+    /// The reason, which the holder is told and the audit keeps.
     pub reason: String,
 }
 operation!("break", Break, Leases);
 
-/// Reads the record of what was done to locks, oldest first.
+/// Reads the audit, the record of all that was done to locks, oldest entry first.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Audit {
-    /// Only what was done to this resource.
+    /// Only entries about this resource.
     pub resource: Option<Resource>,
-    /// Only from this time on.
+    /// Only entries from this time on.
     pub since: Option<Timestamp>,
-    /// At most this many.
+    /// The largest number of entries on a page. Left out, it is 1000.
     pub limit: Option<usize>,
-    /// Only what comes after, as `next` of an earlier page says.
+    /// The `next` of the page before, to get the page after it. Left out, the first page is
+    /// returned.
     pub after: Option<String>,
 }
 operation!("audit", Audit, AuditPage);

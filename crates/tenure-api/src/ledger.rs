@@ -12,49 +12,52 @@ use tenure_core::Timestamp;
 use crate::operation::operation;
 use crate::text::{Json, Span, as_written};
 
-/// Makes a ledger in a directory. One that is there stays as it is.
+/// Makes a ledger in a directory. A ledger that is there already stays as it is.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Init {
-    /// The directory, which is made, too.
+    /// The directory of the ledger. It is made if it is missing.
     pub directory: PathBuf,
-    /// How long claims last, from 1s to 1h: 5m, if it is left out.
+    /// The time that claims last unless a claim asks for another, from 1s to 1h. Left out, it is
+    /// 5m.
     #[serde(default)]
     pub claim_ttl: Option<Span>,
 }
 operation!("ledger.init", Init, Made);
 
-/// A ledger that is there.
+/// A ledger that was made, or was there already.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Made {
-    /// Its directory.
+    /// The directory of the ledger.
     pub ledger: String,
 }
 
-/// Appends an event. It is durable when its number is answered.
+/// Appends an event. When its number is answered, the event is safely on disk.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Append {
     /// The directory of the ledger.
     pub directory: PathBuf,
-    /// The event: an object with a type.
+    /// The event: a JSON object with a field `type`, a text that is not a type of claims.
     pub event: Json,
-    /// The number that the newest event must have; 0 if there is none.
+    /// The number that the newest event must have for the append to succeed; 0 for a ledger without
+    /// events. Left out, any number will do.
     #[serde(default)]
     pub expect: Option<u64>,
-    /// The claim that must be held: `NODE#N`.
+    /// A claim that must be held for the append to succeed: its node and token, as `NODE#N`.
     #[serde(default)]
     pub token: Option<String>,
-    /// How long to wait for the ledger; `0s` does not wait.
+    /// The longest wait for the ledger; `0s` does not wait. Left out, it is that of the settings,
+    /// else 5s.
     #[serde(default)]
     pub wait: Option<Span>,
 }
 operation!("ledger.append", Append, Appended);
 
-/// An event that was appended.
+/// The place of an event that was appended.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Appended {
-    /// Its number.
+    /// The number of the event.
     pub sequence: u64,
 }
 
@@ -64,13 +67,13 @@ pub struct Appended {
 pub struct Log {
     /// The directory of the ledger.
     pub directory: PathBuf,
-    /// Only events after this number.
+    /// Only events with a higher number. Left out, it is 0, and events are read from the first.
     #[serde(default)]
     pub after: u64,
-    /// At most this many: 1000, if it is left out.
+    /// The largest number of events to return. Left out, it is 1000.
     #[serde(default)]
     pub limit: Option<usize>,
-    /// Only events of this type.
+    /// Only events whose `type` is this.
     #[serde(default, rename = "type")]
     pub kind: Option<String>,
 }
@@ -82,7 +85,7 @@ operation!("ledger.log", Log, Events);
 pub struct Show {
     /// The directory of the ledger.
     pub directory: PathBuf,
-    /// The number of the event.
+    /// The number of the event, from 1.
     pub sequence: u64,
 }
 operation!("ledger.show", Show, Events);
@@ -90,18 +93,18 @@ operation!("ledger.show", Show, Events);
 /// Events in order.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Events {
-    /// The events.
+    /// The events, lowest number first.
     pub events: Vec<Event>,
-    /// The number after which there are more, if there are.
+    /// The number to give as `after` for the next page, or null if there are no more events.
     pub next: Option<u64>,
 }
 
-/// An event and its place.
+/// An event and its number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Event {
-    /// Its number, from 1.
+    /// The number of the event, from 1.
     pub sequence: u64,
-    /// The JSON object, as it was written.
+    /// The event as it was written, a JSON object.
     #[serde(rename = "event", serialize_with = "as_written")]
     #[schemars(with = "Value")]
     pub text: String,
@@ -125,28 +128,28 @@ pub fn kind(bytes: &[u8]) -> Option<Cow<'_, str>> {
     kind.map(|kind| kind.kind)
 }
 
-/// Finds what is wrong with a ledger, and repairs it if that is wanted.
+/// Checks every file of a ledger, and repairs what is wrong if asked to.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Verify {
     /// The directory of the ledger.
     pub directory: PathBuf,
-    /// Whether to repair what can be repaired; what is taken out is kept.
+    /// True to repair what can be repaired. A file that is taken out is kept aside.
     #[serde(default)]
     pub repair: bool,
-    /// Whether a person has looked at the findings, and wants those mended, too, that a program
-    /// cannot be sure of.
+    /// True if a person has looked at the findings and wants a repair to include those that a
+    /// program cannot be sure of. It counts only with `repair`.
     #[serde(default)]
     pub confirmed: bool,
 }
 operation!("ledger.verify", Verify, Verified);
 
-/// A look at a whole ledger.
+/// The result of a check of a whole ledger.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Verified {
     /// The number of events before the first gap.
     pub events: u64,
-    /// The problems.
+    /// The problems that were found. Empty if there are none.
     pub findings: Vec<Finding>,
 }
 
@@ -156,32 +159,34 @@ pub struct Verified {
 pub struct ClaimNode {
     /// The directory of the ledger.
     pub directory: PathBuf,
-    /// The node; with its token, as `NODE#N`, its claim is renewed.
+    /// The node to claim; or `NODE#N`, its node and token, to renew a claim that the caller has.
     pub node: String,
-    /// How long the claim lasts, from 1s to 1h: as the ledger says, if it is left out.
+    /// The time that the claim lasts, from 1s to 1h. Left out, it is that of the ledger.
     #[serde(default)]
     pub ttl: Option<Span>,
-    /// How long to wait for the ledger; `0s` does not wait.
+    /// The longest wait for the ledger; `0s` does not wait. Left out, it is that of the settings,
+    /// else 5s.
     #[serde(default)]
     pub wait: Option<Span>,
 }
 operation!("ledger.claim", ClaimNode, Claims);
 
-/// Ends a claim of the caller.
+/// Ends the claim of the caller on a node.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseNode {
     /// The directory of the ledger.
     pub directory: PathBuf,
-    /// The node.
+    /// The node whose claim ends.
     pub node: String,
-    /// How long to wait for the ledger; `0s` does not wait.
+    /// The longest wait for the ledger; `0s` does not wait. Left out, it is that of the settings,
+    /// else 5s.
     #[serde(default)]
     pub wait: Option<Span>,
 }
 operation!("ledger.release", ReleaseNode, Claims);
 
-/// Lists who has which node. Takes no lock.
+/// Lists the claims and their owners. Takes no lock.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListClaims {
@@ -193,9 +198,9 @@ operation!("ledger.claims", ListClaims, Claims);
 /// Claims, in the order of nodes.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Claims {
-    /// The claims.
+    /// The claims, sorted by node.
     pub claims: Vec<ListedClaim>,
-    /// Null: these are all.
+    /// Always null: the list is complete.
     pub next: Option<String>,
 }
 
@@ -210,9 +215,9 @@ impl Claims {
 /// A claim on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
-    /// The node. Other programs may have given it any name.
+    /// The node. Other programs that write to the ledger may have given it any name.
     pub node: String,
-    /// The owner.
+    /// The owner who has the node.
     pub owner: String,
     /// The number of the event that acquired it. Renewing keeps it.
     pub token: u64,
@@ -232,33 +237,34 @@ impl Claim {
 /// A claim, and whether its time is over.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ListedClaim {
-    /// The claim.
+    /// The claim itself.
     #[serde(flatten)]
     pub claim: Claim,
-    /// Its state.
+    /// The state of the claim.
     pub state: ClaimState,
 }
 
 impl ListedClaim {
     /// Returns a claim as it is at a time.
     pub fn at(claim: Claim, now: Timestamp) -> Self {
-        let state = match claim.is_over(now) {
-            true => ClaimState::Expired,
-            false => ClaimState::Held,
+        let state = if claim.is_over(now) {
+            ClaimState::Expired
+        } else {
+            ClaimState::Held
         };
         Self { claim, state }
     }
 }
 
-/// Whether a claim is held.
+/// The state of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ClaimState {
-    /// It is held.
+    /// The owner has the node.
     Held,
-    /// Its time is over.
+    /// The time of the claim is over; another owner may claim the node.
     Expired,
-    /// Its owner ended it.
+    /// The owner ended the claim.
     Released,
 }
 
@@ -268,17 +274,18 @@ pub enum ClaimState {
 pub struct Reap {
     /// The directory of the ledger.
     pub directory: PathBuf,
-    /// How long to wait for the ledger; `0s` does not wait.
+    /// The longest wait for the ledger; `0s` does not wait. Left out, it is that of the settings,
+    /// else 5s.
     #[serde(default)]
     pub wait: Option<Span>,
 }
 operation!("ledger.reap", Reap, Reaped);
 
-/// Claims that were ended.
+/// The claims that were ended.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Reaped {
-    /// The claims, as they were.
+    /// The claims as they were before they were ended.
     pub reaped: Vec<ListedClaim>,
-    /// Null: these are all.
+    /// Always null: the list is complete.
     pub next: Option<String>,
 }

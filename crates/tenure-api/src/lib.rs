@@ -1,5 +1,5 @@
-//! What Tenure can do, as types: a request and a response for each operation, and the failure that
-//! any of them may have, as they go over a wire.
+//! The operations of Tenure as types: a request and a response for each, and the failure that any
+//! of them may have, as they go over a wire.
 //!
 //! An [`Operation`] has a name, such as `board.next`, and is carried out by `tenure-service`, in
 //! this process or behind a server. Its JSON is what `--json` prints. This crate does no I/O, and a

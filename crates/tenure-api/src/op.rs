@@ -18,15 +18,16 @@ operation!("op.ls", Ls, Kinds<Known>);
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Show {
-    /// The name, such as `map.calibrate`.
+    /// The name of the kind of work, such as `map.calibrate`.
     pub operation: String,
-    /// What it is about, by key. Without any, the locks have the keys in their names.
+    /// The values of its keys, such as `{"project": "atlas"}`. Left out, the names of the locks
+    /// show the keys instead of values.
     #[serde(default)]
     pub with: Scope,
 }
 operation!("op.show", Show, Kinds<Needing>);
 
-/// The values that a caller brings: of keys, and of numbers.
+/// The values that a caller gives to the keys of a kind of work, all as text, numbers included.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Scope {
@@ -65,38 +66,38 @@ impl Scope {
     }
 }
 
-/// Kinds of work, by name.
+/// Kinds of work, sorted by name.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Kinds<T> {
     /// The kinds of work.
     pub operations: Vec<T>,
-    /// Null: the list is never cut.
+    /// Always null: the list is complete.
     pub next: Option<String>,
 }
 
 /// A kind of work, as the list shows it.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Known {
-    /// The name.
+    /// The name of the kind of work.
     pub operation: String,
-    /// A sentence about it.
+    /// A sentence that says what is done.
     pub about: String,
-    /// The keys that it needs.
+    /// The keys for which a caller must give values.
     pub needs: Vec<String>,
-    /// The key of the number that it needs.
+    /// The key of the number on which the locks depend, or null if they depend on none.
     pub count: Option<String>,
-    /// The name of the policy that it is of, or `tenure.toml`.
+    /// The policy that defines it: the name of one that is built in, or `tenure.toml`.
     pub from: String,
-    /// True if only people may do it.
+    /// True if only a person may do it, and no automated owner.
     pub needs_approval: bool,
 }
 
 /// A kind of work, with the locks that it needs.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Needing {
-    /// The name.
+    /// The name of the kind of work.
     pub operation: String,
-    /// A sentence about it.
+    /// A sentence that says what is done.
     pub about: String,
     /// The locks, in the order in which they are taken.
     pub locks: Vec<NeededLock>,
@@ -105,10 +106,10 @@ pub struct Needing {
 /// A lock that a kind of work needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NeededLock {
-    /// The resource, with keys in its name if none were given.
+    /// The resource to lock. Its name shows the keys if the request gave no values.
     pub resource: String,
-    /// The mode.
+    /// The mode in which the resource is locked.
     pub mode: Mode,
-    /// The reason, for people.
+    /// The reason for the lock, in words for people.
     pub why: String,
 }

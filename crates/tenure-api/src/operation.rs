@@ -8,10 +8,10 @@ use crate::Failure;
 
 /// One thing that Tenure can do. The value is the request.
 pub trait Operation: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
-    /// The name that every surface calls it by.
+    /// The name by which every surface calls the operation, such as `board.next`.
     const NAME: &'static str;
 
-    /// The response to it.
+    /// The type of the answer when the operation was carried out.
     type Response: Serialize + JsonSchema + Send + 'static;
 
     /// The error of an operation that was not carried out. It becomes a [`Failure`] where it goes
@@ -22,11 +22,11 @@ pub trait Operation: Serialize + DeserializeOwned + JsonSchema + Send + 'static 
 /// The name of an operation, and the schemas of its request and its response.
 #[derive(Debug, Serialize)]
 pub struct Described {
-    /// The name.
+    /// The name of the operation, such as `board.next`.
     pub name: &'static str,
-    /// The schema of its request.
+    /// The JSON schema of the request.
     pub request: Schema,
-    /// The schema of its response.
+    /// The JSON schema of the response.
     pub response: Schema,
 }
 

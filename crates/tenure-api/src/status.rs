@@ -1,4 +1,4 @@
-//! Everything on one page.
+//! Agents, locks, slots and issues, on one page.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,42 +13,42 @@ use crate::operation::operation;
 pub struct Status {}
 operation!("status", Status, StatusPage);
 
-/// Everything on one page.
+/// The agents, the locks, the slots and the board.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct StatusPage {
     /// The agents that are at work.
     pub agents: Vec<Listed>,
-    /// What is held, and who waits.
+    /// The leases that are held, and the waiters.
     #[serde(flatten)]
     pub listing: Listing,
-    /// The slots that are used.
+    /// The slots of which places are taken or waited for.
     pub slots: Vec<SlotUse>,
-    /// The issues of the board; `null` if there is none.
+    /// The numbers of issues on the board; null if there is no board.
     pub board: Option<IssueCounts>,
 }
 
 /// The use of a slot.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SlotUse {
-    /// Its name.
+    /// The name of the slot.
     pub slot: String,
-    /// How many places are taken.
+    /// The number of places that are taken.
     pub held: usize,
-    /// How many wait for one.
+    /// The number of callers that wait for a place.
     pub waiting: usize,
 }
 
 /// The numbers of issues on a board.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 pub struct IssueCounts {
-    /// Those that are not done.
+    /// The issues that are not done: ready, claimed or blocked.
     pub open: usize,
-    /// Those that may be claimed.
+    /// The open issues that can be claimed now.
     pub ready: usize,
-    /// Those that are claimed.
+    /// The open issues that an owner has claimed.
     pub claimed: usize,
-    /// Those that wait for others, or for a gate.
+    /// The open issues that wait for another issue or for a gate.
     pub blocked: usize,
-    /// Those that are done.
+    /// The issues that are done.
     pub done: usize,
 }

@@ -17,7 +17,7 @@ use crate::doc::{Expect, Version};
 use crate::ledger::ClaimState;
 use crate::publish::ManifestState;
 
-/// Shows a word as JSON has it, so that it is said once.
+/// Makes a type display itself by the word that it has in JSON, so that the word is written once.
 #[macro_export]
 macro_rules! shown_as_in_json {
     ($($word:ty),*) => {
@@ -31,7 +31,7 @@ macro_rules! shown_as_in_json {
 shown_as_in_json!(AgentState, ChangeState, ClaimState);
 shown_as_in_json!(GateBy, GateState, ManifestState, Program);
 
-/// Reads a value out of JSON as `FromStr` reads it, and writes it as `Display` shows it.
+/// Makes types read from JSON by their `FromStr` and written to JSON by their `Display`.
 macro_rules! text_in_json {
     ($($value:ty),*) => {
         $(impl From<$value> for String {
@@ -94,13 +94,14 @@ impl JsonSchema for Span {
     }
 }
 
-/// A resource that is to be locked, in a mode of its own or in that of the request: `map:a=read`.
+/// A resource to be locked, with a mode of its own, as in `map:a=read`, or in the mode of the
+/// request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Wanted {
-    /// The resource.
+    /// The resource to be locked.
     pub resource: Resource,
-    /// The mode, or `None` for that of the request.
+    /// The mode of its own, or `None` for that of the request.
     pub mode: Option<Mode>,
 }
 
@@ -109,7 +110,7 @@ impl Wanted {
     ///
     /// # Errors
     ///
-    /// The word that is no mode, in a sentence.
+    /// Returns a sentence that names the word that is no mode.
     pub fn split(text: &[u8]) -> Result<(&[u8], Option<Mode>), String> {
         let Some(cut) = text.iter().rposition(|byte| *byte == b'=') else {
             return Ok((text, None));
@@ -160,23 +161,23 @@ impl JsonSchema for Wanted {
     }
 }
 
-/// The token of a grant, and what it is of: `deploy#7`.
+/// A resource and the token of a grant of it, as `RESOURCE#N`, such as `deploy#7`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "String", try_from = "String")]
 #[schemars(with = "String")]
 pub struct TokenOf {
-    /// The resource.
+    /// The resource that was granted.
     pub resource: Resource,
-    /// The token.
+    /// The token of the grant.
     pub token: Token,
 }
 
 impl TokenOf {
-    /// Splits a text at the last `#`, behind which the token is.
+    /// Splits a text at its last `#`. The token stands behind it.
     ///
     /// # Errors
     ///
-    /// The problem, in a sentence.
+    /// Returns a sentence that says what is wrong with the text.
     pub fn split(text: &[u8]) -> Result<(&[u8], Token), String> {
         let wrong = || "a token is RESOURCE#N, such as deploy#7".to_owned();
         let cut = text.iter().rposition(|byte| *byte == b'#');
@@ -204,8 +205,8 @@ impl fmt::Display for TokenOf {
     }
 }
 
-/// The text of a JSON value, token for token. A request has the value itself. It is not checked
-/// where it does not come out of one.
+/// The text of a JSON value, token for token. In a request it stands as the value itself. Text that
+/// does not come out of a request is not checked to be JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Json(pub String);
 
@@ -232,13 +233,13 @@ impl JsonSchema for Json {
     }
 }
 
-/// Shows the text of a JSON value as the value, as it was written.
+/// Serializes the text of a JSON value as that value, exactly as it was written.
 pub(crate) fn as_written<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     let value = RawValue::from_string(text.trim().to_owned());
     value.map_err(S::Error::custom)?.serialize(serializer)
 }
 
-/// Shows the text of a JSON value as the value, without the blanks between its tokens.
+/// Serializes the text of a JSON value as that value, without the blanks between its tokens.
 pub(crate) fn on_one_line<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     as_written(&without_blanks(text), serializer)
 }
@@ -254,27 +255,27 @@ fn without_blanks(json: &str) -> String {
     json.chars().filter(is_kept).collect()
 }
 
-/// `NAME:N`: one of N places for all callers of the same name. `NAME` alone leaves the number to
-/// the settings.
+/// A slot, as `NAME:N`: one of the N places that all callers of this name share. `NAME` alone
+/// leaves the number to the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
-    /// `slot:NAME`.
+    /// The resource that stands for the slot: `slot:NAME`.
     pub resource: Resource,
-    /// The number of places, as this caller sees it, or `None` if the settings say it.
+    /// The number of places that this caller names, or `None` to leave it to the settings.
     pub capacity: Option<u32>,
 }
 
 impl Slot {
     /// The kind of the resources that stand for slots.
     pub const KIND: &str = "slot";
-    /// More at once are no limit at all.
+    /// The largest number of places. More would be no limit at all.
     pub const CAPACITY_MAX: u32 = 1000;
 
-    /// Cuts at the last `:`, so that a name may hold one.
+    /// Reads a slot. It cuts at the last `:`, so that a name may have one in it.
     ///
     /// # Errors
     ///
-    /// The reason why it is no slot, in a sentence.
+    /// Returns a sentence that says why the text is no slot.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let wrong = || "a slot is NAME:N, such as build:2".to_owned();
         let cut = text.iter().rposition(|byte| *byte == b':');

@@ -23,10 +23,10 @@ use super::pending::{GatesImage, Image, IssueImage, MODE_OF_MARKER, Pending};
 use super::read::Loaded;
 use super::registry::{Gates, Index, encode};
 
-/// How long the log is waited for at least, whatever was waited for before: it is held for moments.
+/// The shortest wait for the log, whatever was waited for before: the log is held for moments.
 const LOG_WAIT_MIN: Duration = Duration::from_millis(500);
 
-/// What an operation changes.
+/// The content of a change, as an operation wants it.
 pub(super) struct BoardChange {
     pub(super) event: NewEvent,
     pub(super) issue: Option<IssueChange>,
@@ -40,13 +40,14 @@ pub(super) struct BoardChange {
 pub(super) struct IssueChange {
     pub(super) id: IssueId,
     pub(super) before: Option<FileContent>,
-    /// None if it is deleted.
+    /// `None` if the issue is deleted.
     pub(super) after: Option<Issue>,
 }
 
 impl Board {
-    /// Does the steps of one change: locks until the deadline, finishes what is pending, and makes
-    /// what `work` says durable. Passing faults are tried again, as nothing has happened then.
+    /// Carries out one change: locks until the deadline, finishes pending changes, and makes the
+    /// change that `work` returns durable. Tries again after passing faults, as nothing has
+    /// happened then.
     pub(super) fn change<R>(
         &self,
         parts: &[(Part, Mode)],
@@ -74,7 +75,7 @@ impl Board {
         done
     }
 
-    /// Steps 5 to 7. The lines of `unlogged` come before its own.
+    /// Carries out steps 5 to 7. The lines of `unlogged` come before the change's own.
     fn commit(
         &self,
         held: &BoardLocks,
@@ -105,11 +106,12 @@ impl Board {
         let finished = self.put_images(&pending, likes).and_then(|()| {
             let changes: Vec<&Pending> = unlogged.iter().chain([&pending]).collect();
             match self.lock_log(deadline) {
-                // The change is durable and everyone sees it: the next to come adds its line.
+                // The change is durable and every reader sees it: the next process that adds lines
+                // adds this one.
                 Err(Error::Timeout { .. } | Error::Busy { .. }) => return Ok(()),
                 log => log.and_then(|_log| self.add_lines(&changes))?,
             }
-            // Nobody waits for the log meanwhile.
+            // The log is unlocked by now, so no process waits for it meanwhile.
             changes.iter().for_each(|change| self.mark_finished(change));
             Ok(())
         });
@@ -117,7 +119,7 @@ impl Board {
     }
 
     /// Fails if step 6 could not give a file the owner that it has: the change would be committed,
-    /// and nobody could finish it.
+    /// and no process of this user could finish it.
     fn require_replaceable(
         &self,
         file: &mut dyn Fresh,
@@ -132,8 +134,8 @@ impl Board {
         Ok(())
     }
 
-    /// Removes a record that could not be synced. Then nothing has happened; where that is not
-    /// sure, the error says so.
+    /// Removes a record that could not be synced, so that nothing has happened. If the removal is
+    /// not sure, the error says so.
     fn take_back(&self, record: &Path, error: Error) -> Error {
         let removed = self.remove_file(record);
         match removed.and_then(|()| sync_directory_of(&*self.disk, record)) {
@@ -172,7 +174,7 @@ impl Board {
         })
     }
 
-    /// Step 6. The locks are held, so everything is as it was read.
+    /// Replaces the files: step 6. The locks are held, so everything is as it was read.
     fn put_images(&self, pending: &Pending, likes: Vec<Option<Attributes>>) -> Result<()> {
         for ((part, image), like) in pending.images().into_iter().zip(likes) {
             let path = self.names.file(&part);
@@ -186,8 +188,8 @@ impl Board {
         Ok(())
     }
 
-    /// Makes `.pending`, if it is missing, and its name and that of the index durable: whoever made
-    /// them may have been killed before they were. A file in it says that this was done.
+    /// Makes `.pending`, if it is missing, and makes its name and that of the index durable: their
+    /// makers may have been killed before they synced. A marker in it says that this was done.
     pub(super) fn make_pending_directory(&self) -> Result<()> {
         let directory = self.names.all_pending();
         let failed = |source| Error::io("make the directory", &directory, source);
@@ -200,7 +202,7 @@ impl Board {
             made => made.map_err(failed)?,
         }
         sync_directory_of(&*self.disk, &directory)?;
-        // Without it, the next one syncs again.
+        // Without the marker, the next process syncs again.
         let _ = self.disk.create(&known, MODE_OF_MARKER);
         Ok(())
     }

@@ -12,8 +12,8 @@ use super::pending::Pending;
 use super::{Board, PENDING_MAX};
 
 impl Board {
-    /// Syncs what was changed if many changes are pending. What fails is tried again by the next
-    /// one: the changes are durable, and stay pending.
+    /// Syncs the changed files if many changes are pending. After a failure the next checkpoint
+    /// tries again: the changes are durable, and stay pending.
     pub(super) fn checkpoint_if_many(&self) {
         if self.pending_seen.load(Relaxed) < self.pending_max {
             return;
@@ -32,14 +32,15 @@ impl Board {
         };
         let names = self.pending_names()?;
         if names.changes.len() >= names.finished.len() + PENDING_MAX {
-            // Of processes that were killed, each at another issue.
+            // The unfinished changes are those of processes that were killed, each at another
+            // issue.
             self.settle(&BoardLocks::default())?;
         }
         let mut changes = Vec::new();
         for uuid in &names.finished {
             match self.read_pending(uuid)? {
                 Some(change) => changes.push(change),
-                // Someone was killed who removed the change.
+                // A process was killed after it removed the change and before it removed the mark.
                 None => self.remove_file(&self.names.finished(uuid))?,
             }
         }
@@ -63,7 +64,7 @@ impl Board {
         for file in files.iter().chain([&log]) {
             let failed = |source| Error::io("sync", file, source);
             if !self.disk.exists(file).map_err(failed)? {
-                // It was deleted, which the sync of its directory makes durable.
+                // The issue was deleted, and the sync of its directory makes that durable.
                 continue;
             }
             match self.disk.sync_file(file) {
@@ -77,7 +78,7 @@ impl Board {
             synced.map_err(|source| Error::io("sync", directory, source))?;
         }
         for change in changes {
-            // In this order: without its mark, a change would be finished again.
+            // The change goes before its mark: without the mark, it would be finished again.
             self.remove_file(&self.names.pending(&change.uuid))?;
             self.remove_file(&self.names.finished(&change.uuid))?;
         }

@@ -1,4 +1,4 @@
-//! Claim, renew and release: each is one change of its issue, as is saying that it is done.
+//! Claim, renew, release and done: each is one change of its issue.
 
 use std::time::{Duration, Instant};
 
@@ -22,13 +22,13 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// [`Claimed`](tenure_core::error::Claimed) if another owner has it; a conflict if this owner has
-    /// it, or if it is blocked or done.
+    /// [`Claimed`](tenure_core::error::Claimed) if another owner has it; a conflict if this owner
+    /// has it already, or if it is blocked or done.
     pub fn claim(&self, id: &IssueId, ttl: Option<Duration>) -> Result<Issue> {
         self.claim_until(self.deadline(), id, ttl)
     }
 
-    /// The same, waiting for locks until the deadline.
+    /// Claims an issue, waiting for locks until the deadline.
     pub(super) fn claim_until(
         &self,
         deadline: Instant,
@@ -39,7 +39,7 @@ impl Board {
         self.request(deadline, id, ClaimRequest::Claim(ttl), None)
     }
 
-    /// Gives a claim more time, from now on. It keeps its token.
+    /// Extends a claim: its time starts again now, and it keeps its token.
     pub fn renew(&self, id: &IssueId, token: Option<u64>, ttl: Option<Duration>) -> Result<Issue> {
         let ttl = checked(ttl)?;
         self.request(self.deadline(), id, ClaimRequest::Renew(token, ttl), None)
@@ -50,25 +50,25 @@ impl Board {
         self.request(self.deadline(), id, ClaimRequest::Release(token), None)
     }
 
-    /// Ends a claim of this owner, and leaves a note for the next one, unless the issue is full.
+    /// Ends a claim of this owner, and leaves a note for the next owner, unless the issue is full.
     pub fn release_with_note(&self, id: &IssueId, token: u64, note: &str) -> Result<Issue> {
         let request = ClaimRequest::Release(Some(token));
         self.request(self.deadline(), id, request, Some(note))
     }
 
-    /// Says that an issue is done, which ends its claim.
+    /// Marks an issue as done, which ends its claim.
     pub fn done(&self, id: &IssueId, token: Option<u64>) -> Result<Issue> {
         self.request(self.deadline(), id, ClaimRequest::Done(token), None)
     }
 
-    /// Returns true if an issue is done, and nobody claimed it after this token.
+    /// Returns true if an issue is done, and was not claimed after this token.
     pub fn is_done_under(&self, id: &IssueId, token: u64) -> Result<bool> {
         let issue = self.issue(id)?;
         Ok(issue.state == IssueState::Done && issue.last_token == token)
     }
 
-    /// Returns true if the claim with this token was ended by its owner, and nobody claimed the
-    /// issue after it: it is done, released or deleted.
+    /// Returns true if the owner of this token ended its claim and no later claim followed: the
+    /// issue is done, released or deleted.
     pub fn is_ended(&self, id: &IssueId, token: u64) -> Result<bool> {
         match self.issue(id) {
             Err(Error::NotFound(_)) => Ok(true),
@@ -76,7 +76,7 @@ impl Board {
         }
     }
 
-    /// Makes the change that a request is, if `decide` allows it.
+    /// Carries out a request, if `decide` allows it.
     pub(super) fn request(
         &self,
         deadline: Instant,
@@ -116,7 +116,7 @@ fn event(id: &IssueId, request: ClaimRequest, after: &Issue) -> NewEvent {
     }
 }
 
-/// Returns how long a claim lasts.
+/// Returns the duration of a claim, or an error if it is out of bounds.
 pub(super) fn checked(ttl: Option<Duration>) -> Result<Duration> {
     let ttl = ttl.unwrap_or(BOARD_CLAIM_TTL);
     match (BOARD_CLAIM_TTL_MIN..=BOARD_CLAIM_TTL_MAX).contains(&ttl) {

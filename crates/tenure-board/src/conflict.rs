@@ -10,8 +10,8 @@ enum Part {
     Theirs,
 }
 
-/// Says that a file holds conflict markers, and where the first is; None if it holds none. No line
-/// of a JSON text begins like one.
+/// Returns the problem of a file with conflict markers, with the place of the first; `None` if it
+/// holds none. No line of a JSON text begins like a marker.
 pub(super) fn problem(bytes: &[u8]) -> Option<String> {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let first = lines.position(|line| line.starts_with(b"<<<<<<< "))?;
@@ -21,8 +21,8 @@ pub(super) fn problem(bytes: &[u8]) -> Option<String> {
     ))
 }
 
-/// Returns the file as each side had it, with what git merged; None if the markers do not fit
-/// together.
+/// Returns the file as each side had it, with the lines that git merged; `None` if the markers do
+/// not fit together.
 pub(super) fn sides(bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let mut part = Part::Both;

@@ -46,7 +46,7 @@ impl Board {
             let id = new.id.clone().unwrap_or_else(random_id);
             match self.create_as(id, &new, deadline)? {
                 Some(issue) => return Ok(issue),
-                // Of forty random bits another one was drawn before.
+                // The same forty random bits were drawn before.
                 None => continue,
             }
         }
@@ -89,8 +89,8 @@ impl Board {
         })
     }
 
-    /// Refuses to add to a board of the tracker `jit`, which would not show it, or no longer read
-    /// its own files.
+    /// Refuses to add to a board of the tracker `jit`: that program would not show the issue, or
+    /// could no longer read its own files.
     pub(super) fn refuse_board_of_jit(&self, index: &Index) -> Result<()> {
         let first = index
             .first()

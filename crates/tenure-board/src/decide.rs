@@ -2,14 +2,15 @@
 //!
 //! | asked for | done | unclaimed | its owner has it | over | another has it |
 //! |---|---|---|---|---|---|
-//! | claim | refused | acquired, unless it is blocked | refused: renew it | as unclaimed | busy |
+//! | claim | refused | acquired, unless blocked | refused: renew it | as unclaimed | busy |
 //! | renew | refused | refused | renewed | renewed by its owner | refused |
 //! | release | refused | refused | released | released by its owner | refused |
-//! | done | refused | done, unless it is blocked | done, unless it is blocked | as unclaimed | refused |
+//! | done | refused | done, unless blocked | done, unless blocked | as unclaimed | refused |
 //!
-//! Blocked is what waits for an issue that is not done, or for a gate that is not passed. A token
-//! that is given must be the newest of its issue, even after it passed to another owner. A claim
-//! that is over and that nobody took since is still its owner's to renew, release or complete.
+//! An issue is blocked while it waits for an issue that is not done, or for a gate that is not
+//! passed. A token that is given must be the newest of its issue, even after the issue passed to
+//! another owner. A claim that is over, and that no other owner took since, is still its owner's to
+//! renew, release or complete.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub(super) enum ClaimRequest {
     Done(Option<u64>),
 }
 
-/// The time by every clock that counts.
+/// The time by the clock on the wall and by the clock of the boot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment<'a> {
     pub(super) now: Timestamp,
@@ -40,9 +41,9 @@ pub(super) struct Moment<'a> {
 /// The issues and gates that an issue waits for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Waits {
-    /// Issues that are not done.
+    /// The issues that are not done.
     pub(super) issues: Vec<IssueId>,
-    /// Gates that are not passed.
+    /// The gates that are not passed.
     pub(super) gates: Vec<(String, GateState)>,
 }
 
@@ -70,7 +71,7 @@ pub(super) enum IssueRefusal {
 }
 
 impl Waits {
-    /// Returns what an issue waits for, where `is_done` knows about others.
+    /// Returns what an issue waits for; `is_done` tells if another issue is done.
     pub(super) fn of(issue: &Issue, mut is_done: impl FnMut(&IssueId) -> bool) -> Self {
         let issues = issue.depends_on.iter().filter(|id| !is_done(id));
         let gates = issue.gates.iter();
@@ -95,7 +96,7 @@ pub(super) fn is_over(claim: &IssueClaim, moment: Moment<'_>) -> bool {
     claim.expires_at <= moment.now || claim.expires_at.since(moment.now) > BOARD_CLAIM_TTL_MAX
 }
 
-/// Returns whose an issue is.
+/// Returns the state of an issue's claim, as an owner sees it.
 pub(super) fn claim_status(issue: &Issue, owner: &str, moment: Moment<'_>) -> ClaimStatus {
     match &issue.claim {
         None => ClaimStatus::Unclaimed,
@@ -105,7 +106,7 @@ pub(super) fn claim_status(issue: &Issue, owner: &str, moment: Moment<'_>) -> Cl
     }
 }
 
-/// Decides a claim request, and returns the issue as it is then.
+/// Decides a claim request, and returns the issue as it is after it.
 pub(super) fn decide(
     issue: &Issue,
     waits: impl FnOnce() -> Waits,
@@ -277,7 +278,7 @@ pub(super) fn refused(id: &IssueId, owner: &Owner, refusal: IssueRefusal) -> Err
     }
 }
 
-/// Names the call that passes or fails a gate.
+/// Returns the remedy that names the call to pass or fail a gate.
 pub(super) fn judged(id: &IssueId, gate: &str, verdict: GateState) -> Remedy {
     let verdict = match verdict {
         GateState::Passed => "pass",

@@ -1,4 +1,4 @@
-//! Changes of issues that are there: by a closure, notes, dependencies, gates, the end.
+//! Changes of existing issues: by a closure, notes, dependencies, gates, deletion.
 
 use std::time::Instant;
 
@@ -19,9 +19,9 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// Those of the closure are passed on, and nothing has changed. Bad input if it changes more
-    /// than the title, the body, the priority, the labels and fields of other programs, and opens
-    /// an issue again that is done.
+    /// Errors of the closure are passed on, and nothing has changed. Bad input if the closure
+    /// changes anything but the title, the body, the priority, the labels, fields of other
+    /// programs, and the state of a done issue to open.
     pub fn update(
         &self,
         id: &IssueId,
@@ -89,7 +89,7 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// A conflict if that closes a circle, which is named.
+    /// A conflict if the dependency closes a circle, which the error names.
     pub fn depend(&self, id: &IssueId, on: &IssueId) -> Result<Issue> {
         self.edit(id, &[(Part::Index, Mode::Write)], |issue| {
             if issue.depends_on.contains(on) {
@@ -174,7 +174,7 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// `NotAllowed` if people pass it, and the owner is a program.
+    /// `NotAllowed` if the gate is for people, and the owner is a program.
     pub fn judge_gate(&self, id: &IssueId, name: &str, verdict: GateState) -> Result<Issue> {
         self.edit(id, &[(Part::Gates, Mode::Read)], |issue| {
             let Some(state) = issue.gates.get_mut(name) else {
@@ -208,12 +208,12 @@ impl Board {
     ///
     /// # Errors
     ///
-    /// A conflict while others depend on it, which are named; `NotAllowed` while another's claim
-    /// lasts.
+    /// A conflict while other issues depend on it, which the error names; `NotAllowed` while a
+    /// claim of another owner lasts.
     pub fn delete(&self, id: &IssueId) -> Result<()> {
         let deadline = self.deadline();
         match self.require_file(id, deadline) {
-            // Its file is missing or broken, which is told under the locks.
+            // A missing or broken file is reported under the locks.
             Ok(()) | Err(Error::Corrupt { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -228,7 +228,7 @@ impl Board {
             }
             let before = match self.read_file(&self.names.issue(id))? {
                 Some(_) => Some(self.load_issue(id)?),
-                // Someone removed its file; now it is taken out of the index.
+                // The file is gone already; now the issue is taken out of the index.
                 None => None,
             };
             if let Some((issue, _)) = &before {
@@ -262,7 +262,8 @@ impl Board {
         }
     }
 
-    /// The index is locked, so nobody begins to depend on it meanwhile.
+    /// Fails if issues depend on this one. The index is locked, so no issue begins to depend on it
+    /// meanwhile.
     fn refuse_dependents(&self, id: &IssueId) -> Result<()> {
         let list = self.read_all()?;
         let dependents = list
@@ -284,7 +285,7 @@ impl Board {
             ));
         }
         for broken in list.unreadable.iter().filter(|broken| broken.id != *id) {
-            // A file that cannot be read names nobody.
+            // A file that cannot be read names no issue.
             let path = self.names.issue(&broken.id);
             let found = self.read_file(&path).ok().flatten();
             let text = found.map(|found| found.bytes);
@@ -297,7 +298,8 @@ impl Board {
         Ok(())
     }
 
-    /// Changes an issue under its lock and those of `more`. Without an event, nothing is written.
+    /// Changes an issue under its lock and those of `more`. If `work` returns no event, nothing is
+    /// written.
     fn edit(
         &self,
         id: &IssueId,
@@ -307,7 +309,7 @@ impl Board {
         self.edit_until(self.deadline(), id, more, work)
     }
 
-    /// The same, waiting for locks until the deadline.
+    /// Changes an issue as `edit` does, waiting for locks until the deadline.
     pub(super) fn edit_until(
         &self,
         deadline: Instant,

@@ -1,4 +1,4 @@
-//! What can go wrong with a board alone, and the class of each.
+//! Errors that only a board has, and the class of each.
 
 use std::path::PathBuf;
 
@@ -11,25 +11,25 @@ pub enum BoardError {
     /// There is no board in the directory.
     #[error("there is no board in {}", path.display())]
     Missing {
-        /// The directory.
+        /// The directory in which a board was expected.
         path: PathBuf,
     },
     /// All that was asked for is done.
     #[error("nothing is left to do{which}")]
     NothingLeft {
-        /// Which issues were asked for, and what there is.
+        /// The issues that were asked for, and those that there are.
         which: String,
     },
     /// There are issues, but none of them can be had now.
     #[error("nothing is ready{which}")]
     Unready {
-        /// Which issues were asked for, and the reason why none of them can be had.
+        /// The issues that were asked for, and the reason why none of them can be had.
         which: String,
     },
-    /// There is no such gate.
+    /// No gate of this name is defined.
     #[error("there is no gate {gate}")]
     NoGate {
-        /// Its name.
+        /// The name that was asked for.
         gate: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Files put right: from what they were before a change to what they are after it.
+//! Files put right: their content from before a change becomes the content after it.
 
 use std::io;
 use std::path::Path;
@@ -15,18 +15,18 @@ use super::pending::{Image, Pending, hash};
 use super::read::Loaded;
 use super::registry::{self, Gates, Index};
 
-/// The possibility that the present content is torn.
+/// The possibility that the present content of a file is torn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Torn {
     /// The power may have been gone since the changes were made.
     Perhaps,
-    /// It was not: what is there was put there whole.
+    /// The power was not gone: the present content was put there whole.
     No,
 }
 
 impl Board {
-    /// Puts the files right that changes, in their order, are about. `is_ours` says whose lock is
-    /// held.
+    /// Puts right the files that the changes are about; the changes are in their order. `is_ours`
+    /// tells if the lock of a part is held.
     pub(super) fn apply_changes(
         &self,
         changes: &[&Pending],
@@ -68,7 +68,7 @@ impl Board {
             if !is_ours(&Part::Issue(id.clone())) {
                 continue;
             }
-            // Of the changes of an issue that was deleted some may come back after a power loss.
+            // After a power loss, some of the changes of a deleted issue may come back.
             if torn == Torn::Perhaps && self.load_index()?.value.is_deleted(id) {
                 self.remove_file(&self.names.issue(id))?;
                 continue;
@@ -82,7 +82,7 @@ impl Board {
         Ok(())
     }
 
-    /// Puts the index or the gates right, and then makes the changes that are missing in it.
+    /// Puts the index or the gates right, and then makes the changes that are missing in them.
     fn put_registry_right<T: DeserializeOwned + Serialize + Clone + PartialEq>(
         &self,
         path: &Path,
@@ -107,8 +107,8 @@ impl Board {
         replace_unsynced(&*self.disk, path, text.as_bytes(), like.as_ref())
     }
 
-    /// Puts the newest content in place of one that was there before, or that is torn. What someone
-    /// else wrote stays.
+    /// Replaces content from before a change, or torn content, by the newest. Content that another
+    /// program wrote stays.
     fn put_file_right(
         &self,
         path: &Path,
@@ -150,7 +150,7 @@ impl Board {
     }
 }
 
-/// Returns true for what a power loss makes of a file that was not synced.
+/// Returns true for content that a power loss may have made of a file that was not synced.
 fn is_torn(images: &[&Image], bytes: &[u8]) -> bool {
     let is_beginning = |image: &&Image| {
         let after = image.after.as_ref();

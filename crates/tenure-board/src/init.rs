@@ -1,7 +1,7 @@
 //! A new board.
 //!
-//! Several may make one at once, and one of them may have gone on to add issues: what is there is
-//! never replaced.
+//! Several processes may make one at once, and one of them may already add issues: an existing file
+//! is never replaced.
 
 use std::fs;
 use std::io;
@@ -24,7 +24,7 @@ use super::registry::{Gates, Index, encode};
 const IGNORED: &str = "*.lock\n.pending/\n.ready\n*.tmp\n";
 
 impl Board {
-    /// Makes a board in a directory, which is made, too, if it is not there. A board that is there
+    /// Makes a board in a directory, and makes the directory if it is not there. An existing board
     /// stays as it is.
     pub fn init(directory: &Path) -> Result<()> {
         let made = fs::DirBuilder::new()
@@ -37,11 +37,11 @@ impl Board {
             FileLocker::new(Duration::ZERO),
             Arc::new(RealDisk),
         )?;
-        // Before the index is there: whoever finds it goes on.
+        // The directories are synced before the index is there: a process that finds the index goes
+        // on.
         for made in board.names.root().ancestors() {
             match sync_directory_of(&RealDisk, made) {
-                // The one at the top has no name, and nobody made a directory where he may not
-                // look.
+                // The topmost directory has no name, and this user made none where it may not look.
                 Err(Error::BadInput(_)) => {}
                 Err(error) if is_forbidden(&error) => {}
                 synced => synced?,
@@ -51,8 +51,8 @@ impl Board {
         sync_directory_of(&RealDisk, &board.names.index())
     }
 
-    /// Makes what is missing. The index comes last, when all else is durable: with it, the board is
-    /// there. Its own name is made durable by the caller, or by the first change.
+    /// Makes the missing files. The index comes last, when all else is durable: with it, the board
+    /// is there. The caller, or the first change, makes the index's own name durable.
     pub(super) fn fill(&self) -> Result<()> {
         let issues = self.names.issues();
         match self.disk.make_directory(&issues) {
@@ -70,17 +70,16 @@ impl Board {
 
     fn put_if_missing(&self, path: &Path, content: &str) -> Result<()> {
         let is_there = self.disk.exists(path);
-        match is_there.map_err(|source| Error::io("look for", path, source))? {
-            true => Ok(()),
-            false => {
-                let put = Replacement::prepare(&*self.disk, path, content.as_bytes(), None)?
-                    .put_in_place_if_missing();
-                match put {
-                    // Another process made the board meanwhile, and whoever works on it took the
-                    // file for a leftover.
-                    Err(_) if self.disk.exists(path).unwrap_or(false) => Ok(()),
-                    put => put,
-                }
+        if is_there.map_err(|source| Error::io("look for", path, source))? {
+            Ok(())
+        } else {
+            let put = Replacement::prepare(&*self.disk, path, content.as_bytes(), None)?
+                .put_in_place_if_missing();
+            match put {
+                // Another process made the board meanwhile, and a process that works on it took
+                // the file for a leftover.
+                Err(_) if self.disk.exists(path).unwrap_or(false) => Ok(()),
+                put => put,
             }
         }
     }

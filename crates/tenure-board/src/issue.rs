@@ -1,4 +1,4 @@
-//! An issue: what is to be done, and who does it.
+//! An issue: some work to do, and its owner.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,34 +15,36 @@ pub use tenure_api::board::{GateState, IssueId, IssueState, Note, PRIORITY_DEFAU
 
 /// The largest file of an issue in bytes, as far as people and programs fill it.
 pub(super) const ISSUE_BYTES_MAX: usize = 1 << 20;
-/// The largest file of an issue in bytes. There is room for its claim whatever it holds.
+/// The largest file of an issue in bytes. It leaves room for a claim, whatever else the issue
+/// holds.
 pub(super) const FILE_BYTES_MAX: usize = ISSUE_BYTES_MAX + (64 << 10);
 /// The longest title, in bytes.
 const TITLE_BYTES_MAX: usize = 1000;
 /// The longest label, in bytes.
 const LABEL_BYTES_MAX: usize = 100;
-/// More labels, gates or dependencies of one issue are refused.
+/// The most labels, gates or dependencies of one issue.
 pub(super) const LIST_MAX: usize = 1000;
-/// The claim of an issue: its owner and its end.
+/// The claim of an issue: its owner, its token and its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IssueClaim {
-    /// The owner.
+    /// The owner that has the issue.
     pub owner: String,
-    /// The token that refuses late writers. Renewing keeps it.
+    /// The token, by which late writers are refused. A renewal keeps it.
     pub token: u64,
-    /// The time when it was acquired.
+    /// The time when the claim was acquired.
     pub acquired_at: Timestamp,
-    /// The time when it ends, unless it is renewed.
+    /// The time when the claim ends, unless it is renewed.
     pub expires_at: Timestamp,
-    /// The boot in which the next field counts.
+    /// The boot in which `ends_boot_ms` counts.
     pub(super) boot_id: String,
-    /// The time when it ends, in milliseconds since boot.
+    /// The time when the claim ends, in milliseconds since boot.
     pub(super) ends_boot_ms: u64,
 }
 
 impl IssueClaim {
-    /// Returns how long it lasts at a moment unless it is renewed, by the clock that decides: that
-    /// of its boot, which nobody sets, or the one on the wall after another boot.
+    /// Returns how long the claim lasts at a moment unless it is renewed. In the boot of the claim
+    /// the clock of the boot decides, which no person sets; after another boot the clock on the
+    /// wall does.
     pub(super) fn left_at(&self, moment: Moment<'_>) -> Duration {
         match self.boot_id == moment.boot_id {
             true => Duration::from_millis(self.ends_boot_ms.saturating_sub(moment.boot_ms)),
@@ -70,12 +72,12 @@ impl IssueClaim {
     }
 }
 
-/// An issue. What a closure may change is `title`, `body`, `priority`, `labels` and `other`, and
+/// An issue. A closure may change `title`, `body`, `priority`, `labels` and `other`, and set
 /// `state` to open.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Issue {
-    /// Its id.
+    /// The id, which also names the file.
     pub id: IssueId,
     /// The title: the work in one line.
     pub title: String,
@@ -84,29 +86,29 @@ pub struct Issue {
     pub body: String,
     /// The state: open or done.
     pub state: IssueState,
-    /// Lower ones come first.
+    /// The priority: issues with a lower number come first.
     #[serde(default = "priority_default")]
     pub priority: u32,
-    /// Words to find it by.
+    /// Labels to find the issue by.
     #[serde(default)]
     pub labels: Vec<String>,
-    /// The issues that must be done before.
+    /// The issues that must be done before this one.
     #[serde(default)]
     pub depends_on: Vec<IssueId>,
-    /// The gates that must be passed before, each with its state.
+    /// The gates that must be passed before work on this issue, each with its state.
     #[serde(default)]
     pub gates: BTreeMap<String, GateState>,
-    /// The claim, which may be over.
+    /// The claim, if there is one; it may be over.
     #[serde(default)]
     pub claim: Option<IssueClaim>,
-    /// The time when it was created.
+    /// The time when the issue was created.
     pub created_at: Timestamp,
-    /// The time when it was last changed.
+    /// The time when the issue was last changed.
     pub updated_at: Timestamp,
     /// The notes of its owners.
     #[serde(default)]
     pub notes: Vec<Note>,
-    /// Raised by every change.
+    /// The version, raised by every change.
     #[serde(default)]
     pub(super) version: u64,
     /// The highest token of a claim so far.
@@ -118,7 +120,7 @@ pub struct Issue {
 }
 
 impl Issue {
-    /// Reads the file of an issue. The error says what is wrong with it.
+    /// Reads an issue from the bytes of its file. The error says what is wrong with them.
     pub(super) fn parse(id: &IssueId, bytes: &[u8]) -> Result<Self, String> {
         if let Some(problem) = conflict::problem(bytes) {
             return Err(problem);
@@ -144,7 +146,7 @@ impl Issue {
         })
     }
 
-    /// Returns its file. Refuses what is too long to be read again.
+    /// Returns the text of the issue's file. Refuses a text that is too long to be read again.
     pub(super) fn encode(&self) -> Result<String> {
         let text = self.text();
         self.require_at_most(FILE_BYTES_MAX, text.len())?;
@@ -157,8 +159,8 @@ impl Issue {
         text
     }
 
-    /// Refuses what was set since `before` and is too long or odd. What was there stays usable,
-    /// whoever wrote it.
+    /// Refuses fields that were set since `before` and are too long or odd. Fields from before stay
+    /// usable, whichever program wrote them.
     pub(super) fn check_set(&self, before: Option<&Self>) -> Result<()> {
         if before.is_none_or(|before| before.title != self.title) {
             check_title(&self.title)?;
@@ -201,7 +203,7 @@ impl Issue {
         }
     }
 
-    /// Returns it as people and programs are shown it.
+    /// Returns the issue as people and programs are shown it.
     pub fn shown(&self) -> ShownIssue {
         let issue = self.clone();
         ShownIssue {
@@ -250,7 +252,7 @@ fn check_label(label: &str) -> Result<()> {
 pub(super) mod tests {
     use super::*;
 
-    /// An open issue of version 1 that nobody claims.
+    /// Returns an open issue of version 1 without a claim.
     pub(crate) fn issue(id: &str) -> Issue {
         let at = Timestamp::from_millis(1_700_000_000_000);
         Issue {

@@ -1,12 +1,12 @@
 //! Temporary files of killed processes, which have no author any more.
 //!
-//! The author of a temporary file holds a lock alone, and the name of the file says which: a file
-//! in the place of an issue, the index or the gates is written under their lock, and the record of
-//! a change bears the name of the first lock that its author holds alone. So the holder of that
-//! lock knows that nobody writes the file.
+//! The author of a temporary file holds a lock exclusively, and the name of the file says which. A
+//! file in the place of an issue, the index or the gates is written under their lock. The record of
+//! a change bears the name of the first lock that its author holds exclusively. The holder of that
+//! lock thus knows that no other process writes the file.
 //!
-//! *Race:* one who makes a new board holds no lock. If its file is removed here, another made the
-//! board meanwhile.
+//! *Race:* a process that makes a new board holds no lock. If its file is removed here, another
+//! process made the board meanwhile.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -24,7 +24,7 @@ use super::names::Part;
 /// The age at which a temporary file that is written without a lock has no author any more.
 const UNLOCKED_AGE: Duration = Duration::from_secs(3600);
 
-/// Returns the name that the record of a change is written under by one who holds this part.
+/// Returns the name under which an author that holds this part writes the record of a change.
 pub(super) fn name_of_record(part: &Part) -> OsString {
     match part {
         Part::Issue(id) => format!("issue-{id}").into(),
@@ -43,7 +43,7 @@ fn part_of_record(name: &str) -> Option<Part> {
 }
 
 impl Board {
-    /// Returns the part whose lock the author of a temporary file holds; None for other files.
+    /// Returns the part whose lock the author of a temporary file holds; `None` for other files.
     pub(super) fn part_of_temporary(&self, path: &Path) -> Option<Part> {
         let target = target_of_temporary(path.file_name()?)?;
         if path.parent()? == self.names.all_pending() {
@@ -73,8 +73,7 @@ impl Board {
         Ok(temporaries.map(|name| directory.join(name)).collect())
     }
 
-    /// Returns the temporary files that have no author: nobody holds the lock under which they are
-    /// written.
+    /// Returns the temporary files without an author: the lock under which each is written is free.
     pub(super) fn leftovers(&self) -> Result<Vec<PathBuf>> {
         let mut left = Vec::new();
         for directory in [
@@ -91,11 +90,11 @@ impl Board {
         Ok(left)
     }
 
-    /// Returns true for a temporary file that has no author.
+    /// Returns true for a temporary file without an author.
     pub(super) fn is_left(&self, path: &Path) -> Result<bool> {
         if let Some(part) = self.part_of_temporary(path) {
             let alone = self.try_lock(&part)?;
-            // Its author may have put it in its place and unlocked since it was found.
+            // The author may have put the file in its place and unlocked since it was found.
             return Ok(alone.is_some() && self.disk.exists(path).unwrap_or(false));
         }
         let Ok(Some(born)) = self.disk.born(path) else {
@@ -105,19 +104,19 @@ impl Board {
         Ok(age > UNLOCKED_AGE.as_millis().cast_signed())
     }
 
-    /// Removes records that were never committed, of parts that are held here alone.
+    /// Removes records that were never committed, of parts that are held exclusively here.
     pub(super) fn remove_left_records(&self, temporaries: &[PathBuf], held: &BoardLocks) {
         for path in temporaries {
             let part = self.part_of_temporary(path);
             if part.is_some_and(|part| held.has_alone(&part)) {
-                // A file that cannot be removed is in nobody's way.
+                // A file that cannot be removed does no harm.
                 let _ = self.disk.remove(path);
             }
         }
     }
 
-    /// Removes what was to be put in the place of parts that are held alone, beside them: a change
-    /// that is not finished says that its author was killed there.
+    /// Removes temporary files that were to replace these parts, which are held exclusively. An
+    /// unfinished change of such a part says that its author was killed there.
     pub(super) fn remove_left_files(&self, parts: &BTreeSet<Part>) {
         let files = parts.iter().map(|part| self.names.file(part));
         let directories = files.filter_map(|file| file.parent().map(Path::to_owned));
@@ -131,7 +130,8 @@ impl Board {
         }
     }
 
-    /// Removes what other authors of the cache left. One that still writes it does without.
+    /// Removes temporary files of other authors of the cache. An author that still writes one goes
+    /// on without a cache.
     pub(super) fn remove_left_caches(&self) {
         let ready = self.names.ready();
         for path in self.temporaries_in(self.names.root()).unwrap_or_default() {

@@ -27,13 +27,13 @@
 //! | `index.json` | `schema_version`, `all_ids`, `deleted_ids` |
 //! | `issues/ID.json` | one issue; fields that are not known are kept |
 //! | `gates.json` | the gates that are defined, and who may pass each |
-//! | `events.jsonl` | what happened, an object a line; only added to |
+//! | `events.jsonl` | the events, one object a line; only added to |
 //! | `.index.lock`, `.gates.lock`, `issues/ID.lock`, `.events.lock` | kernel locks, never removed |
 //! | `.pending/UUID.json` | changes whose files are not known to be synced yet |
-//! | `.pending/UUID.done` | such a change is finished: there is nothing left to do for it before a power loss |
+//! | `.pending/UUID.done` | such a change is finished: it needs nothing before a power loss |
 //! | `.pending/durable` | the names of `.pending` and of the index are synced |
-//! | `.pending.lock` | the kernel lock of the one who syncs for all |
-//! | `.ready` | a cache: what `next` would hand out, at an offset of `events.jsonl` |
+//! | `.pending.lock` | the kernel lock of the process that syncs for all |
+//! | `.ready` | a cache: the issues that `next` would hand out, at an offset of `events.jsonl` |
 //!
 //! Locks are taken in the one order of the core: index, gates, issues by id, events.
 //!
@@ -47,9 +47,9 @@
 //! | delete, depend | exclusive | | exclusive | a moment |
 //! | gate define | | exclusive | | a moment |
 //!
-//! Every change of dependencies has the index alone, so two halves of a cycle cannot pass each
-//! other. What an issue depends on is read without a lock: a file is replaced whole, and nothing is
-//! seen that is not committed.
+//! Every change of dependencies locks the index exclusively, so two halves of a cycle cannot pass
+//! each other. The issues that an issue depends on are read without a lock: a file is replaced
+//! whole, and no reader sees content that is not committed.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -57,7 +57,7 @@
 //! | `decide` | the one decision on claims, dependencies and gates, a table |
 //! | `lock` | the locks of an operation, in order |
 //! | `change`, `pending` | one change, all of it or none: the steps below; its record |
-//! | `settle`, `images` | what dead processes and power loss left is finished |
+//! | `settle`, `images` | finishes what dead processes and power losses left |
 //! | `checkpoint` | syncs for many changes together |
 //! | `log` | `events.jsonl`: lines, torn lines, following |
 //! | `create`, `edit`, `claim`, `read` | the operations |
@@ -72,80 +72,82 @@
 //!    power loss (below).
 //! 2. Lock what the table says, in order, within one wait. *Crash:* the kernel unlocks.
 //! 3. Finish pending changes that are not marked as finished and whose author is dead: those whose
-//!    locks are held here, and, for who reads or has the index alone, those whose locks are free.
-//!    *Race:* a live author holds its locks from here to step 7, so that what can be locked is
-//!    nobody's. Temporary files of parts that are held here alone have no author any more, and are
-//!    removed. If only some of its locks are free, the files under those are put right, and its
-//!    line is left to one who gets all; if the log is locked, its line is added in step 7, or by
-//!    the next. First their records and `.pending` are synced: their author may have been killed
-//!    before the second sync of step 5.
+//!    locks are held here, and, for a reader or a holder of the index, those whose locks are free.
+//!    *Race:* a live author holds its locks from here to step 7, so that a free lock has no live
+//!    author. Temporary files of parts that are held exclusively here have no author any more, and
+//!    are removed. If only some locks of a change are free, the files under those are put right,
+//!    and its line is left to a process that gets all; if the log is locked, its line is added in
+//!    step 7, or by the next process. First the records of these changes and `.pending` are synced:
+//!    their author may have been killed before the second sync of step 5.
 //! 4. Read, decide. *A refusal or an error:* nothing has happened.
 //! 5. Write `.pending/UUID.json`: the new text of issue, index and gates, the hash of each before
-//!    it, the line for the log, where the last whole line of the log ends now, the boot. Look
-//!    whether a file of this process may have the owners of the files that step 6 replaces: else
-//!    nothing has happened. Rename it to its name, sync the directory, sync it: in this order one
-//!    commit of the journal holds both. **This is the commit.** *Crash before the rename:* nothing
-//!    happened, a temporary file stays, and is removed by the next to hold the lock that its name
-//!    tells. *Crash before the second sync:* whoever finishes the change syncs both first. *Power
-//!    loss before it:* it happened or not, and nobody was told. A record that is torn, which is
-//!    empty, holds zeros or is a beginning, did not happen. *A sync fails:* the record is removed,
-//!    durably, and nothing has happened.
-//! 6. Replace issue, index and gates by a rename, without a sync. *Crash:* the next to lock them
-//!    does it in step 3.
+//!    it, the line for the log, the end of the last whole line of the log, the boot. Check that a
+//!    file of this process may have the owners of the files that step 6 replaces; if not, nothing
+//!    has happened. Rename the record to its name, sync the directory, sync the record: in this
+//!    order one commit of the journal holds both. **This is the commit.** *Crash before the
+//!    rename:* nothing happened; a temporary file stays, and the next holder of the lock that its
+//!    name tells removes it. *Crash before the second sync:* the process that finishes the change
+//!    syncs both first. *Power loss before it:* the change happened or not, and was not
+//!    acknowledged. A torn record, which is empty, holds zeros or is a beginning, did not happen.
+//!    *A sync fails:* the record is removed, durably, and nothing has happened.
+//! 6. Replace issue, index and gates by a rename, without a sync. *Crash:* the next process that
+//!    locks them does it in step 3.
 //! 7. Lock the log, add the line, unlock it, make `.pending/UUID.done`, unlock everything, answer.
-//!    *Crash before the line:* as in 6. *Crash inside of it:* the next one who adds a line cuts the
-//!    half off first. *Crash before the mark:* the change is finished again, which finds everything
-//!    there. *The log stays locked:* the change is made, and answered; it is not marked, so that
-//!    the next one adds its line. The mark is beside the log, not in it: git may take the log back,
-//!    and the change must not be made again then.
+//!    *Crash before the line:* as in step 6. *Crash inside of it:* the next process that adds a
+//!    line first cuts the half off. *Crash before the mark:* the change is finished again, which
+//!    finds everything there. *The log stays locked:* the change is made, and answered; it is not
+//!    marked, so that the next process adds its line. The mark is beside the log, not in it: git
+//!    may take the log back, and the change must not be made again then.
 //! 8. If 32 changes are pending, or the board is in a work tree of git, which may take files back
-//!    at any time: checkpoint. Under `.pending.lock`, of those that are marked: sync each of their
-//!    files, the log and the directories, then remove them from `.pending`, each before its mark.
-//!    *Crash:* they stay, or some of them, or a mark alone, which the next checkpoint removes.
-//!    *Power loss after the removal:* some come back, and are recognised as done. *Race:* a file
-//!    that is replaced meanwhile has a pending change of its own, which is not among these. Records
-//!    that were never committed are removed, too, where the lock that their name tells is free.
+//!    at any time: checkpoint. Under `.pending.lock`, for the changes that are marked: sync each of
+//!    their files, the log and the directories, then remove the changes from `.pending`, each
+//!    before its mark. *Crash:* they stay, or some of them, or a mark alone, which the next
+//!    checkpoint removes. *Power loss after the removal:* some come back, and are recognised as
+//!    done. *Race:* a file that is replaced meanwhile has a pending change of its own, which is not
+//!    among these. Records that were never committed are removed, too, where the lock that their
+//!    name tells is free.
 //!
 //! # A new board
 //!
 //! The directories above are synced, `issues`, gates and log are put in place, the directory is
-//! synced, and then the index is: with it, the board is there. *Race:* nothing that is there is
-//! replaced, so several may do this at once, and one of them may have gone on. *Crash:* the next
-//! one makes what is missing. *Crash before the name of the index is synced:* the first change
-//! syncs it before its own commit, and makes `.pending/durable`, so that the next need not.
+//! synced, and then the index is: with it, the board is there. *Race:* no existing file is
+//! replaced, so several processes may do this at once, and one of them may have gone on. *Crash:*
+//! the next process makes the missing files. *Crash before the name of the index is synced:* the
+//! first change syncs it before its own commit, and makes `.pending/durable`, so that the next need
+//! not.
 //!
 //! # After a power loss
 //!
-//! A pending change of another boot, marked or not, says that there may have been one: what was not
-//! synced may be lost or torn, and all of it is in `.pending`. The first to come waits for the
-//! locks of index, gates and all issues concerned, then:
+//! A pending change of another boot, marked or not, says that there may have been a power loss:
+//! content that was not synced may be lost or torn, and all of it is in `.pending`. The first
+//! process to come waits for the locks of index, gates and all issues concerned, then:
 //!
-//! 1. Each file that is as it was before one of its changes, or torn, becomes what the newest says.
-//!    Torn is what is empty, holds zeros, or is a beginning of the new text. Anything else was
-//!    written by someone else, and stays. A deleted issue does not come back.
+//! 1. Each file that is as it was before one of its changes, or torn, becomes what the newest
+//!    change says. A torn file is empty, holds zeros, or is a beginning of the new text. Any other
+//!    content was written by another program, and stays. A deleted issue does not come back.
 //! 2. The log is cut at its first torn line after the length that the oldest change found, and the
 //!    lines that are missing are added.
 //! 3. Everything is synced, and the changes are removed from `.pending`. *Crash anywhere:* the next
-//!    one begins again.
+//!    process begins again.
 //!
 //! # Claims
 //!
-//! A claim is part of its issue. On one boot it is over when the time since boot says so, after a
-//! reboot when the clock on the wall does. Its token is the higher of the last one of the issue
-//! plus one and the clock in milliseconds.
+//! A claim is part of its issue. In the boot of the claim, the time since boot decides if it is
+//! over; after a reboot the clock on the wall does. Its token is the last one of the issue plus
+//! one, or the clock in milliseconds if that is higher.
 //!
 //! # What can be cancelled
 //!
 //! The [`Cancel`] of a caller ends the waits of step 2 and of the recovery, the wait for events,
-//! and the reading of all issues. What is held by then is released, and nothing has happened. From
-//! step 5 on, or from step 1 of a recovery, a call completes and tells its outcome: its wait for
-//! the log is not cancelled. Nor are the pauses between tries of a passing fault, which are short:
-//! the next try meets the cancellation where it would wait.
+//! and the reading of all issues. A cancelled call releases its locks, and nothing has happened.
+//! From step 5 on, or from step 1 of a recovery, a call completes and tells its outcome: its wait
+//! for the log is not cancelled. The pauses between tries of a passing fault are not cancelled
+//! either. They are short, and the next try meets the cancellation where it would wait.
 //!
 //! # Guarantees
 //!
-//! - A change that was acknowledged is durable, and nobody's is lost. A reader sees an issue before
-//!   a change or after it.
+//! - A change that was acknowledged is durable, and is not lost to any other change. A reader sees
+//!   an issue before a change or after it.
 //! - A claim has one winner. Renew, release and done with an older token are refused, under the
 //!   lock of the issue.
 //! - There is no way to load an issue, drop its lock and save it.
@@ -154,26 +156,25 @@
 //!
 //! # Limitations
 //!
-//! - On one machine and a local file system, for one user and root, and programs that take the
-//!   locks.
-//! - What a person edits by hand is found by the next to read the file, but `next` may learn of it
+//! - A board works on one machine and a local file system, for one user and root, and programs that
+//!   take the locks.
+//! - An edit by hand is found by the next process that reads the file, but `next` may learn of it
 //!   only when nothing else is ready. If a process is killed between steps 5 and 6 and the file is
 //!   edited before the next command, the edit is kept and the change of the killed process is not.
 //! - A process that is killed while it makes the board may leave a hidden file that ends with
-//!   `.tmp`. It holds no lock, so the file is found, and removed by a repair, when it is an hour
-//!   old.
+//!   `.tmp`. The file was written without a lock, so it counts as a leftover only when it is an
+//!   hour old; a repair then removes it.
 //! - A merge of git that leaves conflict markers in `gates.json`, the log or an issue needs a
-//!   person. In the index both sides are put together by a repair: what one side deleted stays
+//!   person. In the index, a repair puts both sides together: an issue that one side deleted stays
 //!   deleted, though the other changed it.
-//! - A board of the tracker `jit` is known by its schema or by its oldest issue; one of its first
-//!   versions that is empty takes issues.
+//! - A board of the tracker `jit` is known by its schema or by its oldest issue; an empty board of
+//!   one of its first versions takes issues.
 //! - If a process is killed between steps 5 and 8, git takes its files back, and the machine is
 //!   booted anew before the next command, its change is made again on what git put there.
-//! - Of fields that are not known, a number that a double cannot hold is rounded when the issue is
-//!   changed.
+//! - In an unknown field, a number that a double cannot hold is rounded when the issue is changed.
 //! - Linux tells once that a sync failed. Where that happens in a checkpoint, the change stays
-//!   pending, but a later checkpoint may believe that it is saved; so may one who finishes the
-//!   change of a process that was killed while it synced.
+//!   pending, but a later checkpoint may believe that it is saved. A process that finishes the
+//!   change of one that was killed while it synced may believe so, too.
 //! - An issue has at most 1 MiB, and a claim fits beside that; a note on the end of a claim that
 //!   does not fit is left out. A board is read whole where nothing is ready, and when an issue is
 //!   deleted.
@@ -228,10 +229,10 @@ use names::Names;
 /// The number of pending changes at which their files are synced together.
 const PENDING_MAX: usize = 32;
 
-/// A board. One for all threads and callers of a program is enough.
+/// A board. All threads and callers of a program can share one.
 ///
-/// A clone shares the queues and open lock files. So does the board of a caller, see
-/// [`for_caller`](Self::for_caller).
+/// A clone shares the queues and open lock files, and so does the board of a caller (see
+/// [`for_caller`](Self::for_caller)).
 #[derive(Clone)]
 pub struct Board {
     names: Names,
@@ -241,13 +242,13 @@ pub struct Board {
     is_automated: bool,
     retry: RetryPolicy,
     disk: Arc<dyn Disk>,
-    /// How many changes were pending when somebody last looked.
+    /// The number of changes that were pending at the last look.
     pending_seen: Arc<AtomicUsize>,
     /// True once no change of an earlier boot is pending.
     is_recovered: Arc<AtomicBool>,
-    /// Told what people should know.
+    /// Called with messages for people.
     tell: Arc<dyn Fn(&str) + Send + Sync>,
-    /// Told when the waiting for locks is over.
+    /// Called when the waiting for locks is over.
     on_locked: Arc<dyn Fn() + Send + Sync>,
     now: fn() -> Timestamp,
     boot_now: fn() -> u64,
@@ -293,7 +294,7 @@ impl Board {
     }
 
     /// Returns the board for a caller, whose owner claims issues. It shares queues, open lock files
-    /// and all that is known of the directory with this one.
+    /// and all knowledge of the directory with this one.
     pub fn for_caller(&self, caller: &FileCaller) -> Self {
         Self {
             owner: caller.asker.owner.clone(),
@@ -304,25 +305,25 @@ impl Board {
         }
     }
 
-    /// Sets how often, and with which pauses, passing faults are tried again.
+    /// Sets the number of tries after passing faults, and the pauses between them.
     pub fn with_retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// Sets who is told what people should know.
+    /// Sets the function that is called with messages for people.
     pub fn with_messages(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self
     }
 
-    /// Does not ask whether the file system is one where locks hold.
+    /// Skips the check that the file system is one where locks hold.
     pub fn trusting_the_file_system(mut self) -> Self {
         self.locker = self.locker.trusting_the_file_system();
         self
     }
 
-    /// Returns where the board is.
+    /// Returns the directory of the board.
     pub fn directory(&self) -> &Path {
         self.names.root()
     }

@@ -23,26 +23,26 @@ impl BoardLocks {
         self.guards.is_empty()
     }
 
-    /// Returns true if nobody else can change a part.
+    /// Returns true if a part is held exclusively: no other process can change it.
     pub(super) fn has_alone(&self, part: &Part) -> bool {
         let alone = |(held, guard): &(Part, LockGuard)| held == part && guard.mode() == Mode::Write;
         self.guards.iter().any(alone)
     }
 
-    /// Returns the first part that nobody else can change.
+    /// Returns the first part that is held exclusively.
     pub(super) fn first_alone(&self) -> Option<&Part> {
         let alone = |(_, guard): &&(Part, LockGuard)| guard.mode() == Mode::Write;
         self.guards.iter().find(alone).map(|(part, _)| part)
     }
 
-    /// Fails if a lock file was removed or replaced: then it protects nothing.
+    /// Fails if a lock file was removed or replaced, as it then protects nothing.
     pub(super) fn check(&self) -> Result<()> {
         self.guards.iter().try_for_each(|(_, guard)| guard.check())
     }
 }
 
 impl Board {
-    /// Returns when a wait that begins now ends.
+    /// Returns the instant at which a wait that begins now ends.
     pub(super) fn deadline(&self) -> Instant {
         clock::after(Instant::now(), self.locker.timeout())
     }
@@ -52,7 +52,7 @@ impl Board {
         self.lock_by(&self.locker, parts, deadline)
     }
 
-    /// Locks the log of a change that is committed: a cancellation comes too late for it.
+    /// Locks the log for a change that is committed, for which a cancellation comes too late.
     pub(super) fn lock_log(&self, deadline: Instant) -> Result<BoardLocks> {
         let locker = self.locker.clone().cancelled_by(Cancel::default());
         self.lock_by(&locker, &[(Part::Events, Mode::Write)], deadline)
@@ -64,7 +64,7 @@ impl Board {
         parts: &[(Part, Mode)],
         deadline: Instant,
     ) -> Result<BoardLocks> {
-        // Every process must agree about the order, so that of the settings does not count.
+        // Every process must agree about the order, so the order in the settings does not count.
         let resources = parts.iter().map(|(part, mode)| (part.resource(), *mode));
         let order = LockSet::new(&Ranking::default(), resources);
         let mut held = BoardLocks::default();
@@ -78,7 +78,7 @@ impl Board {
         Ok(held)
     }
 
-    /// Locks a part alone if it is free.
+    /// Locks a part exclusively if it is free.
     pub(super) fn try_lock(&self, part: &Part) -> Result<Option<BoardLocks>> {
         let locked = self.locker.try_lock_exclusive(&self.names.lock(part));
         let guard = match locked {
@@ -136,7 +136,7 @@ mod tests {
         (directory, board, id)
     }
 
-    /// Returns the board for a caller, and what ends its waits.
+    /// Returns the board for a caller, and the handle that cancels its waits.
     fn cancellable(board: &Board) -> (Cancel, Board) {
         let asker = Asker {
             session: SessionId::parse("s1").unwrap(),
@@ -164,7 +164,7 @@ mod tests {
         let length = board.events_length().unwrap();
         let (cancel, cancelled) = cancellable(&board);
         thread::scope(|scope| {
-            // The first holds the index by the time it waits.
+            // The first thread holds the index by the time it waits.
             let deleting = scope.spawn(|| cancelled.delete(&id));
             let claiming = scope.spawn(|| cancelled.claim(&id, None));
             let next = scope.spawn(|| cancelled.next(None, Take::Claim(None)));
@@ -196,9 +196,9 @@ mod tests {
             while board.load_issue(&id).unwrap().0.claim.is_none() {
                 thread::yield_now();
             }
-            // It is committed and waits for the log.
+            // The change is committed and waits for the log.
             cancel.cancel();
-            // Longer than a wait that is cancelled takes to end.
+            // The pause is longer than a cancelled wait takes to end.
             thread::sleep(Duration::from_millis(50));
             drop(log);
             claiming.join().unwrap().unwrap();

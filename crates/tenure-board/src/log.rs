@@ -1,9 +1,9 @@
-//! `events.jsonl`: what happened, an object a line.
+//! `events.jsonl`: the events of the board, one object a line.
 //!
-//! A line is added in one write under the lock of the log. What is torn at the end, by a process
-//! that was killed in the middle of that or by a full disk, is cut off before the next line is
-//! added; what a power loss tore is cut off by the recovery. A reader takes no lock and stops at
-//! the last newline.
+//! A line is added in one write under the lock of the log. A process that was killed in the middle
+//! of that, or a full disk, may leave a torn end: it is cut off before the next line is added. The
+//! recovery cuts off lines that a power loss tore. A reader takes no lock and stops at the last
+//! newline.
 
 use std::time::{Duration, Instant};
 
@@ -21,10 +21,10 @@ use super::Board;
 use super::issue::IssueId;
 use super::pending::Pending;
 
-/// The interval of looks for what was added.
+/// The interval of looks for new lines.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How far the log was read.
+/// The position up to which the log was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventCursor {
     offset: u64,
@@ -35,7 +35,7 @@ pub struct EventCursor {
 pub(super) struct NewEvent {
     pub(super) kind: &'static str,
     pub(super) issue: Option<IssueId>,
-    /// The other fields.
+    /// The fields beside those that every event has.
     pub(super) more: Vec<(&'static str, Value)>,
 }
 
@@ -54,11 +54,11 @@ impl NewEvent {
     }
 }
 
-/// Lines after an offset of the log.
+/// The lines after an offset of the log.
 pub(super) struct Tail {
-    /// The offset at which they begin: the offset asked for, or 0 if the log is shorter than that.
+    /// The offset at which they begin: the one asked for, or 0 if the log is shorter than that.
     pub(super) offset: u64,
-    /// Whole lines, each with its newline.
+    /// The whole lines, each with its newline.
     pub(super) lines: Vec<u8>,
 }
 
@@ -67,7 +67,7 @@ impl Tail {
         memmem::find(&self.lines, format!("\"{uuid}\"").as_bytes()).is_some()
     }
 
-    /// Returns the lines of changes that are not among these.
+    /// Returns the lines of these changes that the tail does not hold.
     fn missing(&self, changes: &[&Pending]) -> String {
         let missing = changes.iter().filter(|change| !self.has(&change.uuid));
         missing.map(|change| format!("{}\n", change.line)).collect()
@@ -118,7 +118,7 @@ impl Board {
         Ok(Tail { offset, lines })
     }
 
-    /// Returns where the last whole line ends. What is torn behind it is cut off before a line is
+    /// Returns the end of the last whole line. A torn rest behind it is cut off before a line is
     /// added.
     pub(super) fn end_of_lines(&self) -> Result<u64> {
         let tail = self.last_lines()?;
@@ -128,8 +128,8 @@ impl Board {
         })
     }
 
-    /// Adds the lines of changes that are not there yet. The log is locked, and all who change
-    /// something wait for it: where its end is whole, one read and one write do.
+    /// Adds the lines of changes that are not there yet. The log is locked, and every process that
+    /// changes the board waits for it: where its end is whole, one read and one write do.
     pub(super) fn add_lines(&self, changes: &[&Pending]) -> Result<()> {
         let path = self.names.log();
         let failed = |source| Error::io("add to", &path, source);
@@ -141,12 +141,11 @@ impl Board {
             lines: lines.map_err(failed)?,
         };
         let is_whole = known.lines.last() == Some(&b'\n');
-        let lines = match is_whole {
-            true => known.missing(changes),
-            false => {
-                self.mend_end()?;
-                self.tail(offset)?.missing(changes)
-            }
+        let lines = if is_whole {
+            known.missing(changes)
+        } else {
+            self.mend_end()?;
+            self.tail(offset)?.missing(changes)
         };
         if lines.is_empty() {
             return Ok(());
@@ -159,8 +158,7 @@ impl Board {
         }
     }
 
-    /// Cuts off what is torn at the end, or ends a line that is whole but for its newline. The log
-    /// is locked.
+    /// Cuts off a torn end, or ends a line that is whole but for its newline. The log is locked.
     fn mend_end(&self) -> Result<()> {
         let path = self.names.log();
         let failed = |source| Error::io("mend", &path, source);
@@ -197,18 +195,19 @@ impl Board {
     fn cut(&self, length: u64) -> Result<()> {
         let path = self.names.log();
         let cut = self.disk.cut(&path, length);
-        // The next line must not meet the part that was cut off.
+        // The cut is durable before the next line is added, which must not meet the part that was
+        // cut off.
         let cut = cut.and_then(|()| self.disk.sync_file(&path));
         cut.map_err(|source| Error::io("cut", path, source))
     }
 
-    /// Returns the events after a line. What is no event is left out.
+    /// Returns the events after a line. Lines that hold no event are left out.
     pub fn events_after(&self, line: u64) -> Result<Vec<BoardEvent>> {
         self.events_since(&mut EventCursor::default(), line)
     }
 
-    /// Returns the events after a line and after what was read with this cursor before. A log that
-    /// was cut is read from its beginning.
+    /// Returns the events after a line and after the position of the cursor. A log that was cut is
+    /// read from its beginning.
     pub fn events_since(&self, cursor: &mut EventCursor, after: u64) -> Result<Vec<BoardEvent>> {
         let tail = self.tail(cursor.offset)?;
         if tail.offset != cursor.offset {
@@ -228,8 +227,8 @@ impl Board {
         Ok(events)
     }
 
-    /// Waits until something was added after the log had a length. Returns false if `limit` is over
-    /// before. A cancelled wait is [`Error::Interrupted`].
+    /// Waits until the log has another length than this. Returns false if `limit` is over first. A
+    /// cancelled wait is [`Error::Interrupted`].
     pub fn wait_for_events(&self, length: u64, limit: Duration) -> Result<bool> {
         let grown = || Ok((self.log_length()? != length).then_some(()));
         match look_until(LOOK_EVERY, Some(limit), self.locker.cancel(), grown)? {
@@ -239,7 +238,7 @@ impl Board {
         }
     }
 
-    /// Returns how long the log is, for [`wait_for_events`](Self::wait_for_events).
+    /// Returns the length of the log, for [`wait_for_events`](Self::wait_for_events).
     pub fn events_length(&self) -> Result<u64> {
         self.log_length()
     }

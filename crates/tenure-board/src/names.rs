@@ -18,7 +18,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Returns the resource that gives it its place in the order of locks.
+    /// Returns the resource that gives the part its place in the order of locks.
     pub(super) fn resource(&self) -> Resource {
         let (kind, id) = match self {
             Part::Index => ("index", "board"),
@@ -91,7 +91,7 @@ impl Names {
         self.root.join(".ready")
     }
 
-    /// Returns the file that a lock is for.
+    /// Returns the file that the lock of a part protects.
     pub(super) fn file(&self, part: &Part) -> PathBuf {
         match part {
             Part::Index => self.index(),
@@ -111,15 +111,15 @@ impl Names {
     }
 }
 
-/// Returns the id of a pending change by the name of its file, or of the file that says that it is
-/// finished, which end in this way; None for other files.
+/// Returns the id of a change from a file name with this ending, which is that of its record or of
+/// its mark; `None` for other files.
 pub(super) fn uuid_of<'a>(name: &'a OsStr, ending: &str) -> Option<&'a str> {
     let uuid = name.to_str()?.strip_suffix(ending)?;
     let is_plain = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     (uuid.len() == 36 && uuid.bytes().all(is_plain)).then_some(uuid)
 }
 
-/// Returns the name a lock file goes by in records and errors, such as `index:/srv/board` or
+/// Returns the name of a lock file in records and errors, such as `index:/srv/board` or
 /// `issue:fix-login`.
 pub(super) fn lock_name(lock: &Path) -> Resource {
     let name = lock.file_name().and_then(OsStr::to_str).unwrap_or("");

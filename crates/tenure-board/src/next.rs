@@ -1,5 +1,5 @@
-//! The next issue: lowest priority number, then oldest, of those that wait for nothing and nobody
-//! has.
+//! The next issue: of the issues that wait for nothing and have no owner, the one with the lowest
+//! priority number, then the oldest.
 
 use std::time::{Duration, Instant};
 use tenure_core::error::Claimed;
@@ -17,40 +17,40 @@ use super::names::Part;
 /// The action on the next issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
-    /// Only look.
+    /// Returns it unclaimed.
     Look,
-    /// Claim it, for 15 minutes or for this long.
+    /// Claims it, for 15 minutes or for this long.
     Claim(Option<Duration>),
 }
 
-/// The next issue, or why there is none.
+/// The next issue, or the reason why there is none.
 #[derive(Debug)]
 pub enum Next {
-    /// The issue, claimed if that was asked for.
+    /// The next issue, claimed if that was asked for.
     Issue(Box<Issue>),
     /// Nothing is ready.
     Nothing(Unready),
 }
 
-/// How many issues are open, and why none of them is ready.
+/// The number of open issues, and the reasons why none of them is ready.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unready {
-    /// Issues that are not done.
+    /// The number of issues that are not done.
     pub open: usize,
     /// The number of issues that are claimed.
     pub claimed: usize,
     /// The number of issues that wait for others, or for a gate.
     pub blocked: usize,
-    /// Issues that cannot be read, whatever their labels.
+    /// The issues that cannot be read, whatever their labels.
     pub unreadable: Vec<Unreadable>,
-    /// How long it takes until the first claim ends, if there is one.
+    /// The time until the first claim ends, if there is a claim.
     pub first_end: Option<Duration>,
 }
 
 impl Board {
-    /// Returns the next issue, of those with a label if one is given. Of all who claim it, one
-    /// wins, and the others get the one after it.
+    /// Returns the next issue, of those with a label if one is given. If several callers claim it,
+    /// one wins, and the others get the one after it.
     pub fn next(&self, label: Option<&str>, take: Take) -> Result<Next> {
         if let Take::Claim(ttl) = take {
             checked(ttl)?;
@@ -63,7 +63,7 @@ impl Board {
         {
             return Ok(Next::Issue(issue));
         }
-        // Before anyone is told that there is nothing, everything is read.
+        // Everything is read before a caller is told that no issue is ready.
         let before = self.last_lines()?;
         let held = self.share(Part::Index, deadline)?;
         let list = self.read_all()?;
@@ -91,7 +91,7 @@ impl Board {
         let waiting = open.iter().filter(waits).count();
         Ok(Next::Nothing(Unready {
             open: open.len(),
-            // An issue that was ready a moment ago is somebody's by now.
+            // An issue that was ready a moment ago is claimed by now.
             claimed: open.len() - waiting,
             blocked: waiting,
             first_end: ends.min(),
@@ -99,9 +99,9 @@ impl Board {
         }))
     }
 
-    /// Returns the first that is ready, and claims it, waiting for its lock until the deadline, if
-    /// there is one. One that is locked or refuses to be claimed keeps nobody from the others: its
-    /// error is the inner one, if there is no other.
+    /// Returns the first issue that is ready, and claims it if `take` says so, waiting for its lock
+    /// until the deadline, if there is one. An issue that is locked or cannot be claimed is
+    /// skipped; if no other is left, its error is the inner one.
     fn take_first(
         &self,
         ids: impl Iterator<Item = IssueId>,
@@ -129,7 +129,7 @@ impl Board {
                 Err(error) => error,
             };
             match error {
-                // Another one was faster, or changed it.
+                // Another caller was faster, or changed it.
                 error if error.fault::<Claimed>().is_some() => {}
                 error if matches!(error.class(), Class::Conflict | Class::NotFound) => {}
                 Error::Timeout { .. } | Error::Busy { .. } | Error::Corrupt { .. } => {

@@ -1,4 +1,4 @@
-//! The record of one change: all that is needed to finish it, or to make it again.
+//! The record of one change: all that is needed to finish the change, or to make it again.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,22 +17,22 @@ use super::Board;
 use super::issue::IssueId;
 use super::names::{Part, uuid_of};
 
-/// A larger record is refused: an issue, an index of a million ids.
+/// The largest record, in bytes. It has room for an issue and an index of a million ids.
 const PENDING_BYTES_MAX: u64 = 256 << 20;
 /// The mode of the files in `.pending` that are only there or not.
 pub(super) const MODE_OF_MARKER: u32 = 0o600;
 
-/// `.pending/UUID.json`.
+/// The content of `.pending/UUID.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Pending {
     /// The name of its file, and the id of its event.
     #[serde(skip)]
     pub(super) uuid: String,
-    /// The boot in which it was made.
+    /// The boot in which the change was made.
     pub(super) boot_id: String,
-    /// Where the last whole line of the log ended: its own is not before that.
+    /// The end of the last whole line of the log: the change's own line is not before that.
     pub(super) log_length: u64,
-    /// Its line in the log, without the newline.
+    /// The change's line in the log, without the newline.
     pub(super) line: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) issue: Option<IssueImage>,
@@ -42,12 +42,12 @@ pub(super) struct Pending {
     pub(super) gates: Option<GatesImage>,
 }
 
-/// A file before and after.
+/// The content of a file before and after the change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Image {
-    /// The hash of its content before; None if there was none.
+    /// The hash of the content before; `None` if there was no file.
     pub(super) before: Option<String>,
-    /// Its content after; None if there is none then.
+    /// The content after; `None` if there is no file then.
     pub(super) after: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Image {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct IssueImage {
     pub(super) id: IssueId,
-    /// Its version after.
+    /// The version of the issue after the change.
     pub(super) version: u64,
     #[serde(flatten)]
     pub(super) image: Image,
@@ -84,12 +84,12 @@ pub(super) fn hash(bytes: &[u8]) -> String {
 }
 
 impl Pending {
-    /// Returns the parts that it changes, in the order of locks.
+    /// Returns the parts that the change is about, in the order of locks.
     pub(super) fn parts(&self) -> Vec<Part> {
         self.images().into_iter().map(|(part, _)| part).collect()
     }
 
-    /// Returns what becomes of each of these parts.
+    /// Returns the parts that the change is about, each with its content before and after.
     pub(super) fn images(&self) -> Vec<(Part, &Image)> {
         let index = self.index.as_ref().map(|image| (Part::Index, image));
         let gates = self.gates.as_ref();
@@ -119,14 +119,14 @@ pub(super) fn new_uuid() -> String {
     text
 }
 
-/// What is in `.pending`.
+/// The names of the files in `.pending`.
 #[derive(Default)]
 pub(super) struct PendingNames {
-    /// The changes.
+    /// The ids of the changes.
     pub(super) changes: BTreeSet<String>,
-    /// Those that are said to be finished. Some may be gone.
+    /// The ids of the marks of finished changes. The change of a mark may be gone.
     pub(super) finished: BTreeSet<String>,
-    /// Records that are being written, or were when their authors were killed.
+    /// Records that are being written, or that their authors left when they were killed.
     pub(super) temporaries: Vec<PathBuf>,
 }
 
@@ -149,7 +149,7 @@ impl Board {
         Ok(found)
     }
 
-    /// Reads pending changes, oldest first. Those that are gone by now are left out.
+    /// Reads pending changes, oldest first. Changes that are gone by now are left out.
     pub(super) fn read_all_pending<'a>(
         &self,
         uuids: impl IntoIterator<Item = &'a String>,
@@ -165,8 +165,8 @@ impl Board {
         Ok(changes)
     }
 
-    /// Says that a change is finished, so that nobody makes it again before a power loss. Where
-    /// that fails, the next one finishes it again, which changes nothing.
+    /// Marks a change as finished, so that no process makes it again before a power loss. If that
+    /// fails, the next process finishes it again, which changes nothing.
     pub(super) fn mark_finished(&self, change: &Pending) {
         let _ = self
             .disk
@@ -186,8 +186,8 @@ impl Board {
                 ..pending
             })),
             Err(error) if error.is_eof() || bytes.contains(&0) => {
-                // The power went before it was synced, so nobody was told of it. Whoever writes one
-                // gives it its name when it is whole.
+                // The power went before the record was synced, so the change was not acknowledged.
+                // A live author names its record only when it is whole.
                 let _ = self.disk.remove(&path);
                 Ok(None)
             }

@@ -21,14 +21,14 @@ use super::lock::BoardLocks;
 use super::names::Part;
 use super::registry::{self, Gates, Index};
 
-/// A larger index is refused.
+/// The largest index or file of gates, in bytes.
 const REGISTRY_BYTES_MAX: u64 = 64 << 20;
 
-/// A file that was read, and what it says.
+/// A file that was read, and the value that it holds.
 #[derive(Default)]
 pub(super) struct Loaded<T> {
     pub(super) value: T,
-    /// None if there is no file.
+    /// The content and attributes of the file; `None` if there is no file.
     pub(super) found: Option<FileContent>,
 }
 
@@ -42,9 +42,9 @@ impl<T> Loaded<T> {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct IssueList {
-    /// Issues whose files can be read: lowest priority number first, then oldest.
+    /// The issues that can be read: lowest priority number first, then oldest.
     pub issues: Vec<Issue>,
-    /// Issues whose files cannot be read.
+    /// The issues that cannot be read.
     pub unreadable: Vec<Unreadable>,
 }
 
@@ -54,7 +54,7 @@ impl IssueList {
         self.issues.iter().filter(move |issue| issue.state == state)
     }
 
-    /// Returns the issue of an id.
+    /// Returns the issue with an id.
     pub fn get(&self, id: &IssueId) -> Option<&Issue> {
         self.issues.iter().find(|issue| issue.id == *id)
     }
@@ -85,13 +85,13 @@ impl Board {
         self.read_all()
     }
 
-    /// Finishes what others left, and fails if an issue has no file then: no lock file is made for
-    /// one that never was.
+    /// Finishes changes of dead processes, and fails if the issue has no file then: no lock file is
+    /// made for an issue that never was.
     pub(super) fn require_file(&self, id: &IssueId, deadline: Instant) -> Result<()> {
         self.recover(deadline)?;
         self.settle(&BoardLocks::default())?;
-        // Without a lock, a file that is not there may be made or removed by now. Where the index
-        // lists it, that is told apart under the lock.
+        // Without a lock, a missing file may be made or removed by now. If the index lists the
+        // issue, the caller finds out under the lock.
         let is_there = self.disk.exists(&self.names.issue(id)).unwrap_or(true);
         match is_there || self.load_index()?.value.contains(id) {
             true => Ok(()),
@@ -99,7 +99,7 @@ impl Board {
         }
     }
 
-    /// Returns why each open issue that is not ready is not.
+    /// Returns the open issues that are not ready, each with the reason.
     pub fn blocked(&self, list: &IssueList) -> HashMap<IssueId, Blocked> {
         let moment = self.moment();
         let done = list.in_state(IssueState::Done).map(|issue| &issue.id);
@@ -130,8 +130,8 @@ impl Board {
         }
     }
 
-    /// Reads all issues of the index, which is locked. Their own locks are not needed: each file is
-    /// whole.
+    /// Reads all issues of the index, which is locked. Their own locks are not needed, as each file
+    /// is whole.
     pub(super) fn read_all(&self) -> Result<IssueList> {
         let mut list = IssueList::default();
         for id in self.load_index()?.value.ids() {
@@ -154,7 +154,7 @@ impl Board {
         Ok(list)
     }
 
-    /// Returns the title of an issue of another shape.
+    /// Returns the title in the file of an issue that cannot be read as one.
     fn title_in(&self, path: &Path) -> Option<String> {
         let found = self.read_file(path).ok()??;
         let value: Value = serde_json::from_slice(&found.bytes).ok()?;
@@ -180,7 +180,7 @@ impl Board {
         }
     }
 
-    /// Returns an issue and its file.
+    /// Returns an issue and its file, or an error if there is none.
     pub(super) fn load_issue(&self, id: &IssueId) -> Result<(Issue, FileContent)> {
         if let Some(found) = self.find_issue(id)? {
             return Ok(found);
@@ -191,7 +191,7 @@ impl Board {
         })
     }
 
-    /// Returns an issue and its file, or `None` without a file, whatever the index says of it.
+    /// Returns an issue and its file, or `None` without a file, whatever the index says.
     pub(super) fn find_issue(&self, id: &IssueId) -> Result<Option<(Issue, FileContent)>> {
         let path = self.names.issue(id);
         let Some(found) = self.read_file(&path)? else {
@@ -208,7 +208,7 @@ impl Board {
         Error::corrupt(path, "it is missing, though index.json lists it")
     }
 
-    /// Returns true if an issue is there and done.
+    /// Returns true if an issue exists and is done.
     pub(super) fn is_done(&self, id: &IssueId) -> bool {
         let issue = self.find_issue(id);
         issue.is_ok_and(|found| found.is_some_and(|(issue, _)| issue.state == IssueState::Done))
@@ -248,7 +248,7 @@ fn no_issue(id: &IssueId) -> Error {
     Error::NotFound(format!("there is no issue {id}"))
 }
 
-/// Returns true for a file that is no issue, or that this user may not read, among those that are.
+/// Returns true for a file among the issues that is no issue, or that this user may not read.
 fn is_odd(error: &io::Error) -> bool {
     let is_link = error.raw_os_error() == Some(Errno::LOOP.raw_os_error());
     let is_socket = error.raw_os_error() == Some(Errno::NXIO.raw_os_error());
@@ -261,7 +261,7 @@ fn is_odd(error: &io::Error) -> bool {
 }
 
 impl Issue {
-    /// Returns its place among others: lowest priority number, then oldest.
+    /// Returns the issue's place among others: lowest priority number, then oldest.
     pub(super) fn place(&self) -> (u32, i64, &IssueId) {
         (self.priority, self.created_at.as_millis(), &self.id)
     }

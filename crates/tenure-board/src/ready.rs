@@ -1,14 +1,14 @@
-//! The cache of what `next` would hand out: `.ready`.
+//! The cache of the issues that `next` would hand out: `.ready`.
 //!
-//! The first line says at which offset of the log it was made, and the hash of the line before
-//! that. Then comes a line for each open issue in the order in which they are handed out: priority,
-//! time of creation, id, labels, the issues it waits for, whether it waits for a gate, and its
-//! claim, which ends without a word in the log. What the log says after the offset names the issues
-//! to be read again.
+//! The first line holds the offset of the log at which the cache was made, and the hash of the
+//! log's line before that. Then comes a line for each open issue in the order in which they are
+//! handed out: priority, time of creation, id, labels, the issues it waits for, true if it waits
+//! for a gate, and its claim, whose end is not in the log. The lines of the log after the offset
+//! name the issues to read again.
 //!
-//! It is a hint. It holds every issue that may be claimed, and more; each is decided on its file,
-//! under its lock. One that does not fit the log, as after a power loss, or that cannot be read, is
-//! not used.
+//! The cache is a hint. It holds every issue that may be claimed, and more; each is decided on its
+//! file, under its lock. A cache that does not fit the log, as after a power loss, or that cannot
+//! be read, is not used.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -24,13 +24,13 @@ use super::log::Tail;
 use super::pending::hash;
 use super::read::IssueList;
 
-/// A cache with more than this to read again is written anew.
+/// The most issues to read again before the cache is written anew.
 const READ_AGAIN_MAX: usize = 200;
-/// No line of the log is longer, so the one before an offset is found by reading so much before it.
+/// The longest line of the log. The line before an offset is found by reading so much before it.
 const LINE_BYTES_MAX: u64 = 1 << 16;
 const READY_BYTES_MAX: u64 = 256 << 20;
 
-/// The first line.
+/// The first line of the cache.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Header {
     offset: u64,
@@ -38,7 +38,7 @@ struct Header {
     line: String,
 }
 
-/// A line for an issue.
+/// The line of an issue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     place: (u32, i64, IssueId),
@@ -82,15 +82,15 @@ impl Entry {
     }
 }
 
-/// The cache, and what was read again since it was made.
+/// The cache, and the issues that were read again since it was made.
 pub(super) struct Candidates {
     text: String,
     fresh: BTreeMap<IssueId, Option<Entry>>,
 }
 
 impl Candidates {
-    /// Returns the issues that may be ready, in order. As much of the cache is read as is needed;
-    /// what cannot be read ends it.
+    /// Returns the issues that may be ready, in order. Only as much of the cache is read as is
+    /// needed, and a line that cannot be read ends it.
     pub(super) fn ids<'a>(
         &'a self,
         board: &'a Board,
@@ -118,7 +118,7 @@ fn entries_in(text: &str) -> impl Iterator<Item = serde_json::Result<Entry>> {
 }
 
 impl Board {
-    /// Returns `None` without a cache that can be used.
+    /// Returns the issues that may be ready, or `None` if no cache can be used.
     pub(super) fn candidates(&self) -> Result<Option<Candidates>> {
         let Some((text, tail)) = self.read_ready()? else {
             return Ok(None);
@@ -176,8 +176,8 @@ impl Board {
         self.tail(self.log_length()?.saturating_sub(LINE_BYTES_MAX))
     }
 
-    /// Writes the cache of a board that was read after the log had a length. Nobody is held up if
-    /// that fails.
+    /// Writes the cache of a board that was read after the log ended with `before`. A failure holds
+    /// no process up.
     pub(super) fn write_ready(&self, list: &IssueList, before: &Tail) {
         let done = list.in_state(IssueState::Done).map(|issue| &issue.id);
         let done: HashSet<&IssueId> = done.collect();
@@ -214,15 +214,15 @@ impl Board {
     }
 }
 
-/// Returns the hash of the last line.
+/// Returns the hash of the last of these lines.
 fn line_before(lines: &[u8]) -> String {
     let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
     let begin = memchr::memrchr(b'\n', lines).map_or(0, |last| last + 1);
     hash(&lines[begin..])
 }
 
-/// Returns the issues that the log names after the cache was made, and those that waited for one of
-/// them.
+/// Returns the issues that the log names after the cache was made, and those that waited for an
+/// issue that was done or deleted.
 fn read_again(text: &str, tail: &Tail) -> BTreeSet<IssueId> {
     #[derive(Deserialize)]
     struct LogLine {

@@ -18,13 +18,13 @@ const GATE_BYTES_MAX: usize = 100;
 /// The version of the schema of our indexes.
 const SCHEMA: u64 = 1;
 
-/// `index.json`.
+/// The content of `index.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Index {
     schema_version: u64,
-    /// Every issue there is, in the order they were created.
+    /// Every issue there is, in the order of creation.
     all_ids: Vec<IssueId>,
-    /// Issues that were deleted. Their ids are never used again.
+    /// The deleted issues. Their ids are never used again.
     #[serde(default)]
     deleted_ids: Vec<IssueId>,
     #[serde(flatten)]
@@ -43,8 +43,8 @@ impl Default for Index {
 }
 
 impl Index {
-    /// Returns the ids of all issues there are, each once. Another program may leave those that
-    /// were deleted among them, and a merge some of them twice.
+    /// Returns the ids of all existing issues, each once. In the file, another program may leave
+    /// deleted issues among them, and a merge may leave some twice.
     pub(super) fn ids(&self) -> Vec<IssueId> {
         let mut seen: HashSet<_> = self.deleted_ids.iter().collect();
         let ids = self.all_ids.iter().filter(|id| seen.insert(id));
@@ -59,7 +59,7 @@ impl Index {
         self.deleted_ids.contains(id)
     }
 
-    /// Returns true for an index that a program wrote which counts its schemas in another way.
+    /// Returns true for an index of a program that counts its schemas in another way.
     pub(super) fn has_other_schema(&self) -> bool {
         self.schema_version > SCHEMA
     }
@@ -69,8 +69,8 @@ impl Index {
         self.all_ids.first()
     }
 
-    /// Takes over what another one has besides, as a merge does. An id that was deleted in either
-    /// stays deleted.
+    /// Adds the issues of another index, as a merge does. An id that was deleted in either stays
+    /// deleted.
     pub(super) fn merge(&mut self, other: Self) {
         other.deleted_ids.iter().for_each(|id| self.delete(id));
         other.all_ids.iter().for_each(|id| self.add(id));
@@ -80,14 +80,14 @@ impl Index {
         }
     }
 
-    /// Adds an issue. One that is there, or was deleted, is left alone.
+    /// Adds an issue, unless it is listed or was deleted.
     pub(super) fn add(&mut self, id: &IssueId) {
         if !self.all_ids.contains(id) && !self.is_deleted(id) {
             self.all_ids.push(id.clone());
         }
     }
 
-    /// Takes an issue out.
+    /// Removes an issue, and notes its id as deleted.
     pub(super) fn delete(&mut self, id: &IssueId) {
         self.all_ids.retain(|other| other != id);
         if !self.is_deleted(id) {
@@ -96,7 +96,7 @@ impl Index {
     }
 }
 
-/// A gate as it is defined.
+/// The definition of a gate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Gate {
     #[serde(default)]
@@ -105,7 +105,7 @@ pub(super) struct Gate {
     other: Map<String, Value>,
 }
 
-/// `gates.json`.
+/// The content of `gates.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Gates {
     #[serde(default)]
@@ -119,7 +119,7 @@ impl Gates {
         self.gates.get(name)
     }
 
-    /// Defines a gate. Returns false if it is there, defined in this way.
+    /// Defines a gate. Returns false if it is already defined in this way.
     pub(super) fn define(&mut self, name: &str, by: GateBy) -> Result<bool> {
         if !is_plain_name(name, GATE_BYTES_MAX) {
             let shown: String = name.chars().take(80).collect();
@@ -157,7 +157,7 @@ impl Gates {
     }
 }
 
-/// Reads one of the two files. The error says what is wrong with it.
+/// Reads the index or the gates. The error says what is wrong with the file.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     if let Some(problem) = conflict::problem(bytes) {
         return Err(problem);
@@ -165,7 +165,7 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| format!("it is not what it should be: {error}"))
 }
 
-/// Returns the text of one of the two files.
+/// Returns the index or the gates as the text of a file.
 pub(super) fn encode(registry: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(registry).expect("text is serialisable");
     text.push('\n');

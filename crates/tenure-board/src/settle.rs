@@ -13,7 +13,7 @@ use super::names::Part;
 use super::pending::{Pending, PendingNames};
 
 impl Board {
-    /// Returns the changes that are not said to be finished, oldest first.
+    /// Returns the changes that are not marked as finished, oldest first.
     pub(super) fn unfinished(&self) -> Result<Vec<Pending>> {
         self.unfinished_of(&self.pending_names()?)
     }
@@ -22,13 +22,13 @@ impl Board {
         self.read_all_pending(names.changes.difference(&names.finished))
     }
 
-    /// Finishes the changes of dead processes: those whose locks are held here, or free. Those of
-    /// live ones are left to them. Returns those whose line is still missing, as someone else has
-    /// the log.
+    /// Finishes the changes of dead processes: those whose locks are held here, or free. Changes of
+    /// live processes are left to them. Returns the changes whose line is still missing, because
+    /// another process holds the log.
     ///
-    /// Who changes one issue looks only at that: a lock that is tried here is one that its owner
-    /// finds taken. Who has the index alone decides about dependencies by the files of others, and
-    /// must see all that is committed.
+    /// A caller that changes one issue looks only at the changes of that issue: while a lock is
+    /// tried here, its owner finds it taken. A caller that holds the index decides about
+    /// dependencies by the files of others, and must see all that is committed.
     pub(super) fn settle(&self, held: &BoardLocks) -> Result<Vec<Pending>> {
         let names = self.pending_names()?;
         self.remove_left_records(&names.temporaries, held);
@@ -45,10 +45,11 @@ impl Board {
                 .filter(about)
                 .all(|change| self.is_finished(change))
             {
-                // Its author lives, and may be at the next change of it.
+                // The changes were finished meanwhile: their author lives, and may be at its next
+                // one.
                 continue;
             }
-            // Without waiting, as what is held here may come later in the order.
+            // The lock is only tried, as those held here may come later in the order.
             taken.extend(self.try_lock(&part)?);
         }
         let is_ours = |part: &Part| {
@@ -56,7 +57,7 @@ impl Board {
             held.into_iter().any(|held| held.has_alone(part))
         };
         if !taken.is_empty() {
-            // Its author may have finished it since, and others may have gone on from there.
+            // Their authors may have finished them since, and others may have gone on from there.
             changes = self.unfinished()?;
         }
         changes
@@ -64,7 +65,8 @@ impl Board {
         if changes.is_empty() {
             return Ok(changes);
         }
-        // Its author may have been killed before this, and what follows must not outlive it.
+        // The author may have been killed before these syncs, and the steps that follow must not
+        // outlive the record.
         for change in &changes {
             let record = self.names.pending(&change.uuid);
             let synced = self.disk.sync_file(&record);
@@ -78,7 +80,7 @@ impl Board {
         if changes.is_empty() {
             return Ok(changes);
         }
-        // The log is nobody's to wait for: the files are right without the line.
+        // The log is not waited for: the files are right without the line.
         let Some(log) = self.try_lock(&Part::Events)? else {
             return Ok(changes);
         };
@@ -94,8 +96,7 @@ impl Board {
         is_there(&self.names.finished(&change.uuid)) || !is_there(&self.names.pending(&change.uuid))
     }
 
-    /// Recovers from a loss of power, if there was one since the changes were made that are
-    /// pending.
+    /// Recovers from a loss of power, if there was one since the pending changes were made.
     pub(super) fn recover(&self, deadline: Instant) -> Result<()> {
         let of_another_boot = || {
             let mut changes = self.read_all_pending(&self.pending_names()?.changes)?;
@@ -107,11 +108,11 @@ impl Board {
         }
         let changes = of_another_boot()?;
         if !changes.is_empty() {
-            // The index keeps all out who would recover, too.
+            // The index keeps out every other process that would recover.
             let all = parts(&changes).into_iter().chain([Part::Index]);
             let all: Vec<_> = all.map(|part| (part, Mode::Write)).collect();
             let _held = match self.lock_all(&all, deadline) {
-                // A process that may only read sees what is there.
+                // A process that may only read sees the files as they are.
                 Err(error) if is_forbidden(&error) => return Ok(()),
                 held => held?,
             };
@@ -156,7 +157,7 @@ mod tests {
         drop(log);
         board.note(&one, "x").unwrap();
         assert_eq!(board.unfinished().unwrap().len(), 1);
-        // Who decides about dependencies sees it.
+        // A caller that decides about dependencies sees the change.
         let circle = board.depend(&one, &other).unwrap_err();
         assert_eq!(circle.class(), tenure_core::Class::Conflict, "{circle}");
         assert_eq!(board.unfinished().unwrap(), []);

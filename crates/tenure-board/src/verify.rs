@@ -4,12 +4,12 @@
 //! temporary files that have no author:
 //!
 //! 1. Under the lock of the index: if it holds conflict markers of git, both sides are put
-//!    together. *Crash:* the index is the old one or the new one. No change that is pending is lost
-//!    by it: its issue is added to the index anew, or taken out.
+//!    together. *Crash:* the index is the old one or the new one. No pending change is lost by it:
+//!    its issue is added to the index anew, or taken out.
 //! 2. Changes of dead processes are finished, as by every command.
 //! 3. Under the lock of the index: issues that it does not list, and did not delete, are added.
-//!    *Race:* one who creates an issue has this lock from the index to the file.
-//! 4. What is left is found by a second look.
+//!    *Race:* a process that creates an issue has this lock from the index to the file.
+//! 4. A second look finds the faults that are left.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -28,16 +28,16 @@ use super::names::Part;
 use super::read::Loaded;
 use super::registry::{self, Index};
 
-/// The problem of a file that has no author any more.
+/// The problem of a file without an author.
 const LEFT_OVER: &str = "it was left by a process that was killed";
-/// The repairs of faults that a program can mend, and of the others.
+/// The remedies of faults: three for a program, and one for a person.
 const MERGE: &str = "{.repair} puts both sides together";
 const LIST: &str = "{.repair} lists it";
 const REMOVE: &str = "{.repair} removes it";
 const BY_HAND: &str = "correct it, or put back an older one";
 
 impl Board {
-    /// Looks at every file. Nothing is changed but what every command finishes.
+    /// Looks at every file. Changes nothing, but finishes pending changes as every command does.
     pub fn verify(&self) -> Result<VerifiedBoard> {
         let deadline = self.deadline();
         let mut faults = Vec::new();
@@ -52,7 +52,7 @@ impl Board {
                     None => BY_HAND,
                 };
                 faults.push(self.fault(&path, problem, repair));
-                // Without it nobody knows which issues there are.
+                // Without the index it is unknown which issues there are.
                 return verified(0, faults);
             }
             index => index?,
@@ -86,7 +86,7 @@ impl Board {
         }
     }
 
-    /// Adds what is wrong with a file; other errors are passed on.
+    /// Adds the fault of a file that cannot be read; other errors are passed on.
     fn add_corrupt<T>(&self, read: Result<T>, faults: &mut Vec<Finding>) -> Result<()> {
         match read {
             Err(Error::Corrupt { path, problem }) => {
@@ -110,7 +110,7 @@ impl Board {
     }
 
     /// Returns the files among the issues that the index does not list, each with its id or with
-    /// what is wrong with it.
+    /// its problem.
     fn unlisted(&self, index: &Index) -> Result<Vec<(PathBuf, Result<IssueId, String>)>> {
         let directory = self.names.issues();
         let names = self.disk.names(&directory);
@@ -140,7 +140,7 @@ impl Board {
         Ok(unlisted)
     }
 
-    /// Lines that are no events are left out by every reader.
+    /// Adds the lines that are no events, which every reader leaves out.
     fn verify_log(&self, faults: &mut Vec<Finding>) -> Result<()> {
         let log = self.tail(0)?.lines;
         let lines = log.split(|byte| *byte == b'\n').enumerate();
@@ -156,7 +156,8 @@ impl Board {
         Ok(())
     }
 
-    /// Looks at every file, and mends what needs no person. Findings that were mended come first.
+    /// Looks at every file, and mends faults that need no person. Findings that were mended come
+    /// first.
     pub fn repair(&self) -> Result<VerifiedBoard> {
         let mut done = Vec::new();
         let merge = |board: &Self| Ok(board.merged_index()?.map(|index| (index, ())));
@@ -169,7 +170,7 @@ impl Board {
             done.push(self.fault(&path, LEFT_OVER, "it was removed"));
         }
         self.remove_left_caches();
-        // Finishes what is pending.
+        // The verification finishes pending changes.
         self.verify()?;
         let list = |board: &Self| {
             let Ok(Loaded {
@@ -199,8 +200,8 @@ impl Board {
         Ok(after)
     }
 
-    /// Replaces the index under its lock, if `work` has another one, and returns what that says of
-    /// it.
+    /// Replaces the index under its lock by the one that `work` returns, if it returns one. Returns
+    /// the result that `work` gave with it.
     fn replace_index<R>(
         &self,
         work: impl FnOnce(&Self) -> Result<Option<(Index, R)>>,
@@ -218,12 +219,12 @@ impl Board {
             registry::encode(&index).as_bytes(),
             like.as_ref(),
         )?;
-        // It does not know the issues that are listed now.
+        // The cache does not know the issues that are listed now.
         self.remove_file(&self.names.ready())?;
         Ok(Some(said))
     }
 
-    /// Returns the index with both sides of a merge put together; None if it holds no conflict
+    /// Returns the index with both sides of a merge put together; `None` if it holds no conflict
     /// markers, or a side cannot be read.
     fn merged_index(&self) -> Result<Option<Index>> {
         let found = self.read_file(&self.names.index())?;

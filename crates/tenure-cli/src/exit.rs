@@ -15,11 +15,11 @@ pub const USAGE: u8 = 2;
 pub const BUSY: u8 = 75;
 /// The lock was lost, or broken by a person, while the command ran or before it started.
 pub const LOST: u8 = 79;
-/// The command is there but cannot be executed, as shells say it.
+/// The command exists but cannot be executed; shells use this code, too.
 pub const NOT_EXECUTABLE: u8 = 126;
-/// The command is not there, as shells say it.
+/// The command does not exist; shells use this code, too.
 pub const COMMAND_NOT_FOUND: u8 = 127;
-/// Added to the number of the signal that ended the command.
+/// The base of the codes for signals: the number of the signal that ended the command is added.
 pub const SIGNAL_BASE: i32 = 128;
 
 /// Returns the code of a class of failures.
@@ -39,7 +39,7 @@ pub const fn code(class: Class) -> u8 {
     }
 }
 
-/// Returns the code that passes on how a command ended.
+/// Returns the code that passes on the end of a command.
 pub fn of_command(status: ExitStatus) -> u8 {
     let code = match status.signal() {
         Some(number) => SIGNAL_BASE + number,

@@ -1,6 +1,6 @@
 //! The overview: the help of the command as a whole.
 
-/// Commands are grouped as the documentation groups them; clap has no groups of commands.
+/// The overview. It groups the commands as the documentation does; clap has no groups of commands.
 pub const OVERVIEW: &str = "\
 {about-with-newline}
 {usage-heading} {usage}
@@ -41,7 +41,7 @@ Operate:
 Options:
 {options}{after-help}";
 
-/// Examples, the choice of the store and the exit codes, after the overview.
+/// The text after the overview: examples, the choice of the store, and the exit codes.
 pub const OVERVIEW_LONG: &str = "\
 Examples:
   tenure run build -- cargo build              one build at a time

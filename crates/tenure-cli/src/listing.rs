@@ -8,10 +8,11 @@ use tenure_core::circles::IN_CIRCLE;
 use crate::people::{age, ago, cut, run_unseen, this_host, visible};
 use crate::table::Table;
 
-/// A page as people see it.
+/// A page as it is shown to people.
 pub struct View<'a> {
     pub listing: &'a Listing,
-    /// True if leases are shown by id: where none can be broken or released, its id is of no use.
+    /// True if leases are shown by id. In a store that can neither break nor release leases, ids
+    /// are of no use.
     pub by_id: bool,
 }
 
@@ -19,8 +20,8 @@ pub struct View<'a> {
 type Column<'a> = (&'static str, Box<dyn Fn(&Lease) -> String + 'a>);
 
 impl View<'_> {
-    /// Returns the text, no wider than the terminal if there is one. Only circles are never cut:
-    /// each is shown whole, in a line of its own below its waiter.
+    /// Returns the text, no wider than the terminal if there is one. Circles are an exception: each
+    /// is shown whole, in a line of its own below its waiter.
     pub fn text(&self, width: Option<usize>) -> String {
         let columns = self.columns();
         let mut table = Table::new(columns.iter().map(|(heading, _)| *heading).collect());
@@ -40,7 +41,7 @@ impl View<'_> {
         text
     }
 
-    /// Returns the usual columns, and those that are not empty here.
+    /// Returns the usual columns, and those of the others that are not empty here.
     fn columns(&self) -> Vec<Column<'_>> {
         let host = this_host();
         let held = &self.listing.held;
@@ -74,8 +75,8 @@ fn command(lease: &Lease) -> String {
     }
 }
 
-/// Returns the process that holds it, and where: the command, if its `run` has ended. A lease of
-/// its own belongs to none.
+/// Returns the process that holds a lease, and its host. If the `run` has ended, that is the
+/// command. A lease of its own, as `lock` takes it, belongs to no process.
 fn pid(lease: &Lease, host: &str) -> String {
     let pid = lease.command_pid.unwrap_or(lease.pid);
     match (lease.binding, lease.host == host) {
@@ -86,7 +87,7 @@ fn pid(lease: &Lease, host: &str) -> String {
     }
 }
 
-/// Returns when its time is over: `in 14m 03s`, `3.0s ago`; nothing where it has no end.
+/// Returns the end of the lease, such as `in 14m 03s` or `3.0s ago`; nothing if it has no end.
 fn ends(lease: &Lease) -> String {
     match lease.state {
         LeaseState::Revoking => "within 10s".into(),
@@ -94,6 +95,7 @@ fn ends(lease: &Lease) -> String {
     }
 }
 
+/// Returns the line of a waiter:
 /// `waiting: name:x (write) by ana for 12s of 10m 00s, place 1: held for write by bob (lease l1)`.
 fn waiting_line(waiter: &Waiting, reason: &str) -> String {
     let waited = clock::now().since(waiter.since);
@@ -105,7 +107,8 @@ fn waiting_line(waiter: &Waiting, reason: &str) -> String {
         duration::show(waited),
     );
     if let Some(deadline) = waiter.deadline {
-        // Both were written down a moment apart: a limit is told as it was asked for.
+        // The two times were noted a moment apart, so the limit is rounded to the one that was
+        // asked for.
         let limit = deadline.since(waiter.since) + Duration::from_millis(500);
         let limit = duration::show(Duration::from_secs(limit.as_secs()));
         line.push_str(&format!(" of {limit}"));

@@ -1,5 +1,5 @@
-//! The lock log: `TENURE_LOG=lock=debug` tells on standard error who waits for a lock, gets it and
-//! gives it back, with times. Without the variable nothing is set up.
+//! The lock log: with `TENURE_LOG=lock=debug`, standard error tells who waits for a lock, gets it
+//! and gives it back, with times. Without the variable nothing is set up.
 
 use std::env;
 use std::fmt;
@@ -42,7 +42,7 @@ pub fn start() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The format of times: UTC, RFC 3339.
+/// The format of times in the log: UTC, RFC 3339.
 struct Now;
 
 impl FormatTime for Now {

@@ -2,13 +2,13 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `cli/`, `help` | the command line as a whole: which commands there are, single values, overview |
-//! | `commands/` | a file for each command: its arguments, its help, what it calls |
-//! | `surface` | reads what is around this process, once; calls operations, shows their answers |
-//! | `start`, `power`, `runtime` | how the process begins; what it does without; the runtimes of calls |
+//! | `cli/`, `help` | the command line as a whole: commands, single values, the overview |
+//! | `commands/` | a file for each command: its arguments, its help, its call of an operation |
+//! | `surface` | reads the environment, once; calls operations, shows their answers |
+//! | `start`, `power`, `runtime` | the beginning of the process; powers; the runtimes of calls |
 //! | `people/`, `table`, `output` | leases in words; tables; the one place that prints |
 //! | `exit`, `report/` | the one table of exit codes; failures as people and programs see them |
-//! | `listing` | what is held and who waits, as a table |
+//! | `listing` | holders and waiters as a table |
 //! | `waiting/` | draws waits: who is in the way, for how long |
 //! | `log` | the lock log |
 
@@ -45,14 +45,15 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(refusal) => {
             let code = refusal.show();
-            // The program of an agent would refuse the tool.
+            // With another code the program of an agent would refuse the tool.
             return if is_hook { ExitCode::SUCCESS } else { code };
         }
     };
     let Cli { global, command } = cli;
     let report = Report::new(global.json);
     let started = match log::start() {
-        // A hook does without its log rather than refuse the tool of its agent.
+        // A hook goes on without its log, so that the program of its agent does not refuse the
+        // tool.
         Err(failure) if is_hook => {
             report.failure(&failure);
             Ok(())
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns true for `tenure agent hook`, whatever else is said.
+/// Returns true for `tenure agent hook`, whatever its other arguments are.
 fn is_hook(arguments: &[OsString]) -> bool {
     let mut pairs = arguments.windows(2);
     let Some(at) = pairs.position(|words| words == ["agent", "hook"]) else {

@@ -1,7 +1,7 @@
-//! The one place where anything is printed: JSON, documents as they are, and words for people.
+//! The one place that prints: JSON, documents as they are, and words for people.
 //!
 //! Words for people hold names, purposes, paths and commands that others chose, and a terminal
-//! obeys control characters. So all of them are escaped here, in case the caller forgot. Only
+//! obeys control characters. All of these are escaped here, even if a caller forgot it. Only
 //! newlines, which are our own layout, are kept; a caller that puts the words of others into a
 //! table or a line makes those [`visible`] first. JSON and documents are printed byte for byte.
 
@@ -59,7 +59,7 @@ pub fn word(text: &str) {
     tell(&format!("tenure: {}\n", visible(text)));
 }
 
-/// Answers with one line for people about what was done: there is nothing else to print.
+/// Answers with one line for people, for a command that prints nothing else.
 pub fn said(text: &str) -> Result<(), Failure> {
     word(text);
     Ok(())
@@ -70,20 +70,20 @@ pub fn tell(text: &str) {
     let _ = io::stderr().write_all(visible_lines(&without_long_words(text)).as_bytes());
 }
 
-/// Prints one document on standard error: standard output belongs to the command.
+/// Prints one document on standard error, where standard output belongs to the command under `run`.
 pub fn tell_json(document: &impl Serialize) {
     if let Ok(document) = serde_json::to_string(document) {
         let _ = writeln!(io::stderr(), "{document}");
     }
 }
 
-/// Draws on the terminal of standard error, with control sequences of our own. What else is in it
+/// Draws on the terminal of standard error, with control sequences of our own. All other text in it
 /// is [`visible`] already.
 pub fn draw(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Standard error, for a library that writes lines.
+/// A writer to standard error, for a library that writes lines.
 pub struct StderrWriter;
 
 impl Write for StderrWriter {
@@ -97,7 +97,7 @@ impl Write for StderrWriter {
     }
 }
 
-/// Returns true if the reader of the output is gone: what is printed reaches nobody.
+/// Returns true if the reader of the output is gone.
 pub fn is_unread() -> bool {
     let output = io::stdout();
     let mut polled = [PollFd::new(&output, PollFlags::empty())];

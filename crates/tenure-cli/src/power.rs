@@ -1,7 +1,7 @@
 //! Powers, without the library of mathematics.
 
-/// Returns a power with an exponent of less than 2^31: the whole part of the exponent by
-/// multiplication, and square roots for the bits of the rest.
+/// Returns a power whose exponent is less than 2^31. The whole part of the exponent is multiplied
+/// out, and the bits of the rest are square roots.
 pub fn power(base: f64, exponent: f64) -> f64 {
     if exponent.is_nan() {
         return exponent;

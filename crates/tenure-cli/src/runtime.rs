@@ -1,4 +1,4 @@
-//! The one runtime of a command.
+//! The runtimes of a command.
 
 use std::process::ExitCode;
 
@@ -6,12 +6,13 @@ use tenure_run::signals::unavailable;
 
 use crate::report::Failure;
 
-/// Runs a command to its end, on this very thread: what `run` starts is a child of it, as
+/// Runs a command to its end, on this very thread: a process that `run` starts is a child of it, as
 /// `--close` needs it.
 pub fn block_on(
     command: impl Future<Output = Result<ExitCode, Failure>>,
 ) -> Result<ExitCode, Failure> {
-    // Boxed at once: the state of a command is large, and would be copied from call to call.
+    // The future is boxed at once: the state of a command is large, and would be copied from call
+    // to call.
     start()?.block_on(Box::pin(command))
 }
 
@@ -32,8 +33,9 @@ pub fn start() -> tenure::Result<tokio::runtime::Runtime> {
     runtime.map_err(unavailable)
 }
 
-/// Returns a runtime for work on files, which blocks this thread: another one has its timers. It
-/// has no descriptors, so this thread makes the same system calls whatever the other one does.
+/// Returns a runtime for work on files, which blocks this thread; another thread has its timers.
+/// The runtime has no descriptors, so this thread makes one sequence of system calls, whatever the
+/// other thread does.
 pub fn start_beside() -> tenure::Result<tokio::runtime::Runtime> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_time().build();

@@ -1,9 +1,9 @@
-//! How the process begins.
+//! The beginning of the process.
 //!
 //! The standard library begins a program by reading `/proc/self/maps`, to tell where the stack of
-//! its first thread ends: a sixth of all that `tenure run` does. So the C library calls this
-//! `main` instead, which does the rest of it. A stack that overflows ends the process either way;
-//! here nothing is said of it.
+//! its first thread ends: a sixth of all that `tenure run` does. Here the C library calls this
+//! `main` instead, which does the rest of that beginning. A stack that overflows ends the process
+//! either way, but here without a message.
 
 use std::ffi::{c_char, c_int};
 use std::panic::catch_unwind;
@@ -14,14 +14,14 @@ use tenure_os::platform::{ignore, open_standard_streams};
 /// The exit code of a program that panicked.
 const PANICKED: c_int = 101;
 
-/// Called by the C library, which has noted the arguments for the standard library.
+/// The C library calls this after it noted the arguments for the standard library.
 #[unsafe(no_mangle)]
 extern "C" fn main(_count: c_int, _arguments: *const *const c_char) -> c_int {
     open_standard_streams();
-    // A write to a pipe that nobody reads is an error, and not the end.
+    // A write to a closed pipe is an error, and does not end the process.
     ignore(libc::SIGPIPE);
     let code = catch_unwind(crate::main).map_or(PANICKED, number_of);
-    // Writes out what is left of the standard output.
+    // The rest of the standard output is written out.
     exit(code)
 }
 
@@ -31,8 +31,8 @@ fn number_of(code: ExitCode) -> c_int {
     number.map_or(PANICKED, c_int::from)
 }
 
-/// Returns a power. The only one that asks is the scheduler of several threads, which estimates how
-/// long a task takes; without this, every start would load the library of mathematics for it.
+/// Returns a power. Only the scheduler of several threads asks for one, to estimate how long a task
+/// takes; without this, every start would load the library of mathematics for it.
 #[unsafe(no_mangle)]
 extern "C" fn pow(base: f64, exponent: f64) -> f64 {
     crate::power::power(base, exponent)

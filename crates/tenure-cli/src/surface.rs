@@ -1,4 +1,4 @@
-//! The command as a surface: what it reads around it, once, and how it calls operations.
+//! The command as a surface: it reads its environment, once, and calls operations.
 
 use std::cell::OnceCell;
 use std::env;
@@ -33,12 +33,11 @@ use crate::report::{self, Failure};
 use crate::runtime;
 use crate::waiting::{Interruption, Screen};
 
-/// The service of this process, and how its answers are shown.
+/// The service of this process, and the form of its answers.
 pub struct Surface {
-    /// The service.
     pub service: Service,
     json: bool,
-    /// One for all calls: what a store does in the background goes on between them.
+    /// The one runtime of all calls: the background work of a store goes on between them.
     runtime: OnceCell<Runtime>,
     /// Passes signals on while this thread works on files.
     interruption: OnceCell<Arc<Interruption>>,
@@ -50,13 +49,12 @@ impl Surface {
         Self::with(global, global.store.clone(), environment()?)
     }
 
-    /// Reads the settings without choosing a store, so that it does not matter if none can be found
-    /// here.
+    /// Reads the settings without choosing a store, so that a missing store is no failure.
     pub fn without_store(global: &Global) -> Result<Self> {
         Self::with(global, Some("memory:".into()), environment()?)
     }
 
-    /// Does so for a board, where the variables of `jit` count, too.
+    /// Reads the settings for a board, where the variables of `jit` count, too.
     pub fn for_board(global: &Global) -> Result<Self> {
         let environment = environment()?.for_board();
         Self::with(global, Some("memory:".into()), environment)
@@ -69,7 +67,7 @@ impl Surface {
         Self::with(global, global.store.clone(), environment)
     }
 
-    /// A `tenure.toml` that does not count gets a word on standard error.
+    /// Opens the service. A `tenure.toml` that does not count gets a word on standard error.
     fn with(global: &Global, store: Option<String>, environment: Environment) -> Result<Self> {
         let known = environment.variable("TENURE_STORE").map(str::to_owned);
         let service = Service::new(Surroundings {
@@ -83,7 +81,8 @@ impl Surface {
         Ok(Self::of(service, global))
     }
 
-    /// Reads no settings, for what changes them: those that are there may be broken.
+    /// Opens the service without settings, for commands that change them: the present ones may be
+    /// broken.
     pub fn without_settings(global: &Global) -> Result<Self> {
         let surroundings = Surroundings {
             environment: environment()?,
@@ -102,19 +101,21 @@ impl Surface {
         }
     }
 
-    /// Makes calls on several threads: one that works on files for long does not keep leases from
-    /// being renewed.
+    /// Makes calls on several threads, so that a call that works on files for long does not keep
+    /// leases from being renewed.
     pub fn on_threads(self) -> Result<Self> {
         let runtime = OnceCell::from(runtime::start_threads()?);
         Ok(Self { runtime, ..self })
     }
 
-    /// Runs something on the runtime of all calls. What it starts is a child of this very thread.
+    /// Runs a future on the runtime of all calls. A process that it starts is a child of this very
+    /// thread.
     pub fn block_on<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        // Boxed at once: the state of a command is large, and would be copied from call to call.
+        // The future is boxed at once: the state of a command is large, and would be copied from
+        // call to call.
         self.runtime()?.block_on(Box::pin(work))
     }
 
@@ -131,8 +132,8 @@ impl Surface {
         self.json
     }
 
-    /// Returns who asks: the owner asked for, else `TENURE_OWNER`, the coding agent that this
-    /// process runs under, or `user@host`.
+    /// Returns the caller. Its owner is the one asked for, else `TENURE_OWNER`, the coding agent
+    /// that this process runs under, or `user@host`.
     pub fn caller(&self, asked: Option<Owner>) -> Result<Caller> {
         let environment = self.service.environment();
         let agent = identity::running_under(|name| environment.variable(name).map(str::to_owned));
@@ -148,7 +149,8 @@ impl Surface {
             .observed_by(Arc::new(Terminal)))
     }
 
-    /// Does the same for a command that takes locks: what the `run`s around it hold counts as held.
+    /// Returns the caller for a command that takes locks: the locks of the `run`s around it count
+    /// as held.
     pub fn caller_within(&self, asked: Option<Owner>) -> Result<Caller> {
         Ok(self.caller(asked)?.within(outers()?))
     }
@@ -173,7 +175,7 @@ impl Surface {
     {
         self.block_on(async {
             let (mut signals, cancel) = (Signals::listen()?, caller.cancel().clone());
-            // A task of its own: work on files can block this one.
+            // The listener is a task of its own, as work on files can block this one.
             let listening = tokio::spawn(async move {
                 signals.interruption().await;
                 cancel.cancel();
@@ -196,7 +198,7 @@ impl Surface {
         })
     }
 
-    /// Does work on files on this very thread, of which a command that it starts is a child. A
+    /// Does work on files on this very thread, so that a command that it starts is a child of it. A
     /// signal that asks for the end cancels its waits.
     pub fn on_files<T>(
         &self,
@@ -253,7 +255,7 @@ impl Surface {
     }
 }
 
-/// Returns a caller for what anyone may ask for: there, a bad owner in the environment is no
+/// Returns a caller for requests that any caller may make: a bad owner in the environment is no
 /// hindrance.
 pub fn anyone() -> Caller {
     let agent = identity::running_under(|name| env::var(name).ok());
@@ -307,14 +309,14 @@ pub fn environment() -> Result<Environment> {
     let directory = env::current_dir();
     let directory = directory.map_err(|error| Error::io("find", ".", error))?;
     let uid = rustix::process::geteuid().as_raw();
-    // The others are not copied: an environment can be long.
+    // The other variables are not copied, as an environment can be long.
     let known = VARIABLES.into_iter().chain(identity::VARIABLES);
     let known = known.chain(doctor::VARIABLES);
     let set = known.filter_map(|name| Some((name.into(), env::var_os(name)?)));
     Ok(Environment::new(directory, uid).with_variables(set))
 }
 
-/// Reads what the outer `run`s left in the environment.
+/// Reads the leases that the outer `run`s left in the environment.
 pub fn outers() -> Result<Outers> {
     let Some(text) = env::var_os("TENURE_LEASES").filter(|text| !text.is_empty()) else {
         return Ok(Outers::default());
@@ -329,8 +331,8 @@ pub fn outers() -> Result<Outers> {
 }
 
 /// Returns the owner that the caller names: the one asked for, else `TENURE_OWNER`. The agent
-/// around this process is none that is named: whoever has the id of a lease may end it, but an
-/// agent only what it took itself, which the keeper checks.
+/// around this process does not count as named: any caller that has the id of a lease may end it,
+/// but an agent only leases that it took itself, which the keeper checks.
 pub fn owner_given(asked: Option<Owner>) -> Result<Option<Owner>> {
     if asked.is_some() {
         return Ok(asked);
@@ -348,8 +350,8 @@ pub fn owner_given(asked: Option<Owner>) -> Result<Option<Owner>> {
     })
 }
 
-/// `user@host`. The name is for people: it comes from the environment, as shells set it, else from
-/// the local list of users, since asking the system can mean asking a server.
+/// Returns `user@host`. The name is for people: it comes from the environment, as shells set it,
+/// else from the local list of users, since asking the system can mean asking a server.
 pub fn user_at_host() -> Owner {
     let named = |name| env::var(name).ok().filter(|user: &String| !user.is_empty());
     let number = rustix::process::getuid().as_raw();

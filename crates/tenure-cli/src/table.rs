@@ -28,20 +28,20 @@ impl Table {
         }
     }
 
-    /// Gives the cells of a column colours, where people see them. The text is then printed as it
-    /// is.
+    /// Gives the cells of a column colours, if the output is for a terminal. The text is then
+    /// printed as it is.
     pub fn with_colours(mut self, column: usize, colour: Colour) -> Self {
         self.colour = Some((column, colour)).filter(|_| is_coloured());
         self
     }
 
-    /// Prints it, no wider than the terminal if there is one; see [`text`](Self::text).
+    /// Prints the table, no wider than the terminal if there is one; see [`text`](Self::text).
     pub fn print(&self, free: &[&str]) -> Result<(), Failure> {
         // Every cell was made visible when it was added.
         output::exact(self.text(width(), free))
     }
 
-    /// Leaves out those of these columns that have nothing to say.
+    /// Leaves out these columns if all their cells are empty.
     pub fn without_empty(mut self, headings: &[&str]) -> Self {
         for heading in headings {
             let column = self.headings.iter().position(|it| it == heading);
@@ -64,8 +64,8 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Returns the text. The columns under the headings in `free` have cells of any length: what is
-    /// too wide is taken out of the middle of the widest of these.
+    /// Returns the text. The cells under the headings in `free` may have any length: if a line is
+    /// too wide, the middle of the widest of these is cut out.
     pub fn text(&self, width: Option<usize>, free: &[&str]) -> String {
         if self.rows.is_empty() {
             return String::new();
@@ -100,7 +100,7 @@ impl Table {
         text
     }
 
-    /// Cuts the free columns to the greatest width that is the same for all that are wider.
+    /// Cuts all wide free columns to one width, the greatest that fits.
     fn fit(&self, widths: &mut [usize], width_max: usize, free: &[&str]) {
         let is_free: Vec<bool> = self.headings.iter().map(|it| free.contains(it)).collect();
         let cut_to = |level: usize| {
@@ -118,14 +118,14 @@ impl Table {
     }
 }
 
-/// Returns true if standard output is a terminal that shows colours, and nobody minds them.
+/// Returns true if standard output is a terminal that shows colours, and no variable forbids them.
 fn is_coloured() -> bool {
     let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
     io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb
 }
 
-/// Returns how wide the terminal on standard output is, if there is one.
+/// Returns the width of the terminal on standard output, if there is one.
 pub fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|width| *width > 0)

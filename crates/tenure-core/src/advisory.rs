@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{Mode, Timestamp};
 
-/// The first number of a pair: the kind of thing that the second one counts. Programs that share a
+/// The first number of a pair: the kind of thing that the second one numbers. Programs that share a
 /// database agree on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -37,7 +37,7 @@ impl fmt::Display for Namespace {
     }
 }
 
-/// A holder or a waiter.
+/// A holder or a waiter of an advisory lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockEntry {

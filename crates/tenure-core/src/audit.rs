@@ -56,7 +56,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// All actions.
+    /// All actions, in the order of their declaration.
     pub const ALL: [Action; 13] = [
         Action::Acquire,
         Action::Upgrade,
@@ -109,7 +109,7 @@ impl FromStr for Action {
 pub struct Entry {
     /// The time when it was done.
     pub at: Timestamp,
-    /// The action.
+    /// The action that was done.
     pub action: Action,
     /// The resource of the lease.
     pub resource: Resource,
@@ -152,7 +152,7 @@ impl Entry {
 /// An entry to write, in the same step as the change it records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEntry {
-    /// The action.
+    /// The action that was done.
     pub action: Action,
     /// The resource it was done to.
     pub resource: Resource,
@@ -160,7 +160,7 @@ pub struct NewEntry {
     pub lease: Option<LeaseId>,
     /// The token of that lease afterwards.
     pub token: Option<Token>,
-    /// The owner of the lease, or whose thing it is.
+    /// The owner of the lease or, if there is none, of the thing it was done to.
     pub owner: Owner,
     /// The owner that did it.
     pub actor: Owner,
@@ -169,7 +169,7 @@ pub struct NewEntry {
 }
 
 impl NewEntry {
-    /// Returns the entry of what was done to a lease, by its own actor if none is named.
+    /// Returns the entry of an action on a lease. If no actor is named, it is the lease's own.
     pub fn of_lease(action: Action, lease: &Lease, actor: Option<&Owner>) -> Self {
         Self {
             action,
@@ -221,7 +221,7 @@ impl Entry {
     ///
     /// # Errors
     ///
-    /// `Corrupt` if the column is not empty and no id.
+    /// `Corrupt` if the column is neither empty nor an id.
     pub fn read_lease(lease: &str, token: Token) -> Result<(Option<LeaseId>, Option<Token>)> {
         if lease.is_empty() {
             return Ok((None, None));
@@ -232,7 +232,7 @@ impl Entry {
     }
 }
 
-/// The reason in the entries of a lease that a request of the same owner took out of the hands of
+/// The reason in the entries of a lease that a later request of its owner took out of the hands of
 /// an earlier one.
 pub const TAKEN_OVER: &str = "taken over by a later request of its owner";
 
@@ -257,7 +257,7 @@ pub fn not_confirmed(note: Option<&str>) -> String {
     format!("{note}; its stop was not confirmed within 10s")
 }
 
-/// Returns how a lease ended, in words, from the entry of its end.
+/// Returns the end of a lease in words, from the entry of its end.
 pub fn ended(action: &str, actor: &str, at: impl fmt::Display, reason: Option<&str>) -> String {
     let done = match action.parse().ok() {
         Some(Action::Release) => format!("released by {actor} at {at}"),
@@ -328,7 +328,7 @@ impl AuditQuery {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct AuditPage {
-    /// The entries.
+    /// The entries of the page.
     pub entries: Vec<Entry>,
     /// The start of the next page, if there is one.
     pub next: Option<String>,

@@ -1,25 +1,25 @@
 //! Circles of requests that wait for each other.
 //!
-//! Within a session the order of locks excludes them. Through separate sessions, and through leases
-//! of their own, two can each hold what the other waits for, and would learn of it only when their
-//! time is over.
+//! Within a session the order of locks excludes them. Requests of separate sessions can each hold
+//! what the other waits for, and so can leases that outlast their sessions. They would learn of it
+//! only when their time is over.
 //!
 //! # Who waits for whom
 //!
 //! A waiter waits for the holders that conflict with it, and for the conflicting waiters ahead of
-//! it. A resource of more than one place makes nobody wait for anybody in particular. From a lease
-//! the search goes on at the waiters that stand for its holder: those of the same session, those of
-//! a run inside of it, and, if the lease outlasts its session, those of the same owner whose leases
-//! will, too. An automated owner does one thing at a time, so such a circle is certain. A person
-//! may do several: then it is only told. A loop of one session, or of one owner whose requests
-//! count as one, is no circle.
+//! it. A waiter for one of several places waits for no holder in particular, so the search ends at
+//! it. From a lease the search goes on at the waiters that stand for its holder: those of the same
+//! session, those of a run inside of it, and, if the lease outlasts its session, those of the same
+//! owner whose leases will, too. An automated owner does one thing at a time, so such a circle is
+//! certain. A person may do several things at a time, so such a circle is only told. A loop of one
+//! session, or of one owner whose requests count as one, is no circle.
 //!
 //! # The protocol
 //!
-//! 1. The request is put in line, and that is committed. Of two requests that close a circle, the
-//!    second to commit sees the first.
+//! 1. The request is put in line, and that is committed. If two requests close a circle, the second
+//!    to commit sees the first.
 //! 2. The store reads all lines and their holders in one fresh snapshot, and looks for a circle
-//!    through the request. It does so only for one whose session may hold something
+//!    through the request. It does so only for a request whose session may hold something
 //!    ([`Standing::searches`]). A crash here leaves a waiter of a dead session, which is passed
 //!    over.
 //! 3. If a certain circle is found, and none of its sessions is proved dead, it is written to the
@@ -31,11 +31,12 @@
 //!
 //! # Limitations
 //!
-//! - One store: a circle through several, or through documents, boards and ledgers, ends with its
-//!   deadlines.
-//! - A circle that is closed by something else than a request, such as a lease that begins to
-//!   outlast its session, is seen by the next request in it. More than [`EDGES_MAX`] edges are not
-//!   followed, nor are more than [`WAITERS_MAX`] waiters read: then the deadlines decide.
+//! - Only circles within one store are found: a circle through several stores, or through
+//!   documents, boards and ledgers, ends with its deadlines.
+//! - A circle may be closed by something other than a request, such as a lease that begins to
+//!   outlast its session. The next request in it sees that.
+//! - At most [`EDGES_MAX`] edges are followed and [`WAITERS_MAX`] waiters read. Beyond that the
+//!   deadlines decide.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -46,37 +47,37 @@ use crate::{LeaseId, Mode, Owner, Resource, SessionId};
 
 /// The largest number of edges that a search follows.
 pub const EDGES_MAX: usize = 64;
-/// A search reads at most this many waiters.
+/// The largest number of waiters that a search reads.
 pub const WAITERS_MAX: usize = 1000;
 
-/// Stands before each circle in the reason of a waiter.
+/// The words before each circle in the reason of a waiter.
 pub const IN_CIRCLE: &str = "; in a circle: ";
 
-/// The relation of a request to what else its owner does.
+/// The relation of a request to the other work of its owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Standing {
     /// The leases of the runs around the session that asks.
     pub ancestors: Vec<LeaseId>,
-    /// Whether its lease will outlast the session, and whose it is.
+    /// Tells if its lease will outlast the session, and whose it is then.
     pub lasting: Lasting,
     /// True if its session may hold something, so that a circle is looked for.
     pub searches: bool,
 }
 
-/// Whether a lease outlasts the session that takes it.
+/// Tells if a lease outlasts the session that takes it, and whose it is then.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Lasting {
-    /// It ends with its session.
+    /// The lease ends with its session.
     #[default]
     No,
-    /// It is a person's.
+    /// The lease outlasts its session and is a person's.
     Person,
-    /// It is an automated owner's.
+    /// The lease outlasts its session and is an automated owner's.
     Automated,
 }
 
 impl Lasting {
-    /// Returns the word that stores keep, if it is lasting.
+    /// Returns the word that stores keep for a lease that outlasts its session.
     pub fn word(self) -> Option<&'static str> {
         match self {
             Lasting::No => None,
@@ -111,11 +112,11 @@ impl Standing {
 /// A lease, as the search sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holds {
-    /// The lease.
+    /// The id of the lease.
     pub lease: LeaseId,
     /// The session that took it.
     pub session: SessionId,
-    /// Its owner.
+    /// The owner of the lease.
     pub owner: Owner,
     /// The mode it is held in.
     pub mode: Mode,
@@ -132,18 +133,18 @@ pub struct Waits {
     pub session: SessionId,
     /// The owner that waits.
     pub owner: Owner,
-    /// What it waits for.
+    /// The lease or upgrade that it waits for.
     pub want: Want,
-    /// The relation to what else its owner does.
+    /// The relation to the other work of its owner.
     pub standing: Standing,
 }
 
 /// One resource that is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The resource.
+    /// The resource that is waited for.
     pub resource: Resource,
-    /// Its holders.
+    /// The leases that are held of it.
     pub holders: Vec<Holds>,
     /// Its waiters, in the order in which they are served.
     pub waiters: Vec<Waits>,
@@ -154,28 +155,27 @@ pub struct Line {
 pub struct Link {
     /// The resource that is waited for.
     pub resource: Resource,
-    /// The waiter.
+    /// The waiter that is kept out.
     pub waiter: Waits,
     /// The lease that keeps it out, or `None` if that is a waiter ahead of it.
     pub holder: Option<Holds>,
-    /// The owner of what keeps it out.
+    /// The owner of that lease or waiter.
     pub by: Owner,
 }
 
-/// Requests that wait for each other. Each link waits for who comes next, and the last for the
-/// first.
+/// Requests that wait for each other. Each link waits for the next, and the last for the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Circle {
-    /// The links.
+    /// The links, each followed by the one it waits for.
     pub links: Vec<Link>,
-    /// True if nobody in it can go on before another gives up. False if a person would have to do
-    /// one thing at a time for that.
+    /// True if no request in it can go on before another gives up. False if that holds only as long
+    /// as a person does one thing at a time.
     pub is_certain: bool,
 }
 
 impl Waits {
-    /// Returns true if who holds this lease may have to wait for this waiter to be granted before
-    /// it releases.
+    /// Returns true if the holder of this lease may have to wait for this waiter to be granted
+    /// before it releases.
     fn stands_for(&self, held: &Holds, people: bool) -> bool {
         self.session == held.session
             || self.lease == held.lease
@@ -211,8 +211,9 @@ impl Waits {
 }
 
 impl Line {
-    /// Makes the line of what a store has loaded. `is_lasting` tells the leases that outlast their
-    /// session. Who is proved dead, and leases that are about to end, keep nobody waiting for long.
+    /// Makes the line from the rows that a store has loaded. `is_lasting` tells the leases that
+    /// outlast their session. Sessions that are proved dead, and leases that are about to end, are
+    /// left out, since they keep no waiter for long.
     pub fn new<L, W>(
         resource: Resource,
         loaded: &Loaded<L, W>,
@@ -249,7 +250,7 @@ impl Line {
     }
 }
 
-/// Looks for a circle through a waiter: one that is certain, else one that people may be in.
+/// Looks for a circle through a waiter: a certain one, else one that people may be in.
 pub fn find(lines: &[Line], waiter: &LeaseId) -> Option<Circle> {
     let search = Search::new(lines);
     search
@@ -277,9 +278,9 @@ pub fn find_all(lines: &[Line]) -> Vec<Circle> {
 
 /// A place in the lines: the line, and the waiter in it.
 type At = (usize, usize);
-/// A place, and whether a waiter was met on the way that does not count as one with the first.
+/// A place, and true if the way to it met a waiter that does not count as one with the first.
 type Reached = (At, bool);
-/// How each place was reached.
+/// The place before each place that was reached, and the link between them.
 type CameFrom = HashMap<Reached, (Reached, Link)>;
 
 struct Search<'a> {
@@ -333,8 +334,9 @@ impl<'a> Search<'a> {
         edges
     }
 
-    /// Searches breadth first, so that the shortest circle is found. Whether somebody else was met
-    /// belongs to a place: without that the loop is no circle.
+    /// Searches breadth first, so that the shortest circle is found. A place that is reached past
+    /// another owner's waiter counts apart from the same place reached without one: a loop without
+    /// one is no circle.
     fn from(&self, waiter: &LeaseId, people: bool) -> Option<Circle> {
         let start = self.places().find(|at| self.waiter(*at).lease == *waiter)?;
         let mut came_from = CameFrom::new();
@@ -397,14 +399,14 @@ impl fmt::Display for Circle {
 }
 
 impl Circle {
-    /// Returns the leases of an owner that keep another one out: those to release.
+    /// Returns the leases that an owner would have to release, since they keep another owner out.
     pub fn leases_of(&self, owner: &Owner) -> Vec<&LeaseId> {
         let held = self.links.iter().filter_map(|link| link.holder.as_ref());
         let held = held.filter(|held| held.owner == *owner);
         held.map(|held| &held.lease).collect()
     }
 
-    /// Returns the sessions whose death would open it.
+    /// Returns the sessions whose death would open the circle.
     pub fn sessions(&self) -> Vec<SessionId> {
         let waiting = self.links.iter().map(|link| link.waiter.session.clone());
         let held = self.links.iter().filter_map(|link| link.holder.as_ref());
@@ -414,7 +416,7 @@ impl Circle {
             .collect()
     }
 
-    /// Returns true if a waiter is in it.
+    /// Returns true if this waiter is in the circle.
     pub fn has(&self, waiter: &LeaseId) -> bool {
         self.links.iter().any(|link| link.waiter.lease == *waiter)
     }

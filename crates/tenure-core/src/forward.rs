@@ -4,7 +4,7 @@
 //! plain `async` functions of the same names, each in its own file. These macros connect the two,
 //! once for all stores.
 
-/// Methods that answer with a boxed future of the step of the same name.
+/// Writes methods that answer with a boxed future of the step of the same name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! forward {
@@ -17,7 +17,7 @@ macro_rules! forward {
     };
 }
 
-/// The methods of [`Store`](crate::Store) that every such store forwards.
+/// Writes the methods of [`Store`](crate::Store) that every such store forwards.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! forward_store {
@@ -65,7 +65,7 @@ macro_rules! forward_store {
     };
 }
 
-/// All methods of [`LeaseStore`](crate::LeaseStore).
+/// Writes all methods of [`LeaseStore`](crate::LeaseStore).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! forward_lease_store {
@@ -127,7 +127,7 @@ macro_rules! forward_lease_store {
     };
 }
 
-/// All methods of [`RecordStore`](crate::RecordStore).
+/// Writes all methods of [`RecordStore`](crate::RecordStore).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! forward_record_store {

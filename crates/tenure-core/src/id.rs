@@ -64,7 +64,7 @@ macro_rules! id {
                 Self(spell(begin_with(now, random)))
             }
 
-            /// The id as text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -112,7 +112,7 @@ impl IdempotenceKey {
         Err(KeyError { text })
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -5,14 +5,14 @@ use serde_json::Value;
 
 use crate::{Asker, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
 
-/// The condition that ends a lease when nobody releases it.
+/// The condition that ends a lease if its holder does not release it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Binding {
     /// The proved death of its session. It has no expiry.
     Session,
-    /// Its expiry.
+    /// The end of its time.
     Lease,
 }
 
@@ -28,7 +28,7 @@ pub enum LeaseState {
     Offered,
     /// Being broken by a person. The lease keeps others out until the holder confirms its stop.
     Revoking,
-    /// Its time is over, but nobody else got the resource: it may still be renewed.
+    /// Its time is over, but no other request got the resource: it may still be renewed.
     Expired,
     /// The store cannot prove its session alive or dead. Only a break ends it.
     Unknown,
@@ -70,14 +70,14 @@ pub struct Lease {
     pub expires_at: Option<Timestamp>,
     /// The time when the holder last renewed it. For session-bound leases it decides nothing.
     pub heartbeat_at: Timestamp,
-    /// The condition that ends it when nobody releases it.
+    /// The condition that ends it if its holder does not release it.
     pub binding: Binding,
     /// The state it is in.
     pub state: LeaseState,
-    /// Process id of the holder, on `host`.
+    /// The process id of the holder, on `host`.
     pub pid: u32,
-    /// Process id of a command that goes on under the lease after its `pid` has ended. It is known
-    /// of session-bound leases that are listed or looked up.
+    /// The process id of a command that goes on under the lease after its `pid` has ended. It is
+    /// known of session-bound leases that are listed or looked up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_pid: Option<u32>,
     /// The machine of the holder.
@@ -125,13 +125,13 @@ impl Lease {
         }
     }
 
-    /// Returns who took it, for the audit: the coding agent, else the owner.
+    /// Returns the taker of the lease, for the audit: the coding agent, else the owner.
     pub fn actor(&self) -> &Owner {
         self.agent.as_ref().unwrap_or(&self.owner)
     }
 
-    /// Returns true if a caller may change it that runs under this coding agent, or under none.
-    /// Agents change what they took themselves, whoever the owner is.
+    /// Returns true if a caller under this coding agent, or under none, may change it. An agent
+    /// changes only what it took itself, whoever the owner is.
     pub fn may_be_changed_under(&self, agent: Option<&Owner>) -> bool {
         agent.is_none_or(|agent| agent == self.actor())
     }

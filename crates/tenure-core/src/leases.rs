@@ -34,12 +34,12 @@ pub const KEY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The shortest time between two heartbeats.
 pub const HEARTBEAT_MIN: Duration = Duration::from_secs(1);
 
-/// Checks how often a holder is to write that it is alive. A lease that lasts for `ttl` must get at
-/// least three heartbeats in that time, so that one that fails does not end it.
+/// Checks the interval of a holder's heartbeats. A lease that lasts for `ttl` must get at least
+/// three heartbeats in that time, so that a failed one does not end it.
 ///
 /// # Errors
 ///
-/// `Configuration` if it is too short, or too long for the lease.
+/// `Configuration` if the interval is too short, or too long for the lease.
 pub fn check_heartbeat(every: Duration, ttl: Option<Duration>) -> Result<()> {
     let shown = duration::show(every);
     let problem = match ttl {
@@ -76,8 +76,8 @@ pub fn check_stale_grace(grace: Duration) -> Result<()> {
     ))
 }
 
-/// Returns how old a heartbeat may get before the lease can be recovered: what is set, else the
-/// time to live, but 15 s at most.
+/// Returns the age that a heartbeat may reach before the lease can be recovered: the one that is
+/// set, else the time to live, but 15 s at most.
 pub fn grace(ttl: Duration, set: Option<Duration>) -> Duration {
     set.unwrap_or(ttl.min(GRACE_DEFAULT_MAX))
 }
@@ -87,7 +87,7 @@ pub fn grace(ttl: Duration, set: Option<Duration>) -> Duration {
 pub struct Keyed {
     /// The key that the caller chose.
     pub key: IdempotenceKey,
-    /// The owner. Each owner has its own keys.
+    /// The owner of the key. Each owner has keys of its own.
     pub owner: Owner,
     /// The request in its one spelling; see [`spell_request`].
     pub request: String,
@@ -102,11 +102,11 @@ pub enum KeyState {
     Yours,
     /// Another session that is alive asks under this key.
     Taken(SessionId),
-    /// The same request was granted before, and nobody took its leases. A store gives those that
-    /// have [expired](KeyState::expired) new time in the transaction that answers so.
+    /// The same request was granted before, and no other request took its leases. A store gives
+    /// those that have [expired](KeyState::expired) new time in the transaction that answers so.
     Done(Vec<Lease>),
-    /// The request was granted before to somebody else than the coding agent that asks: it may not
-    /// have these leases, and they get no new time.
+    /// The request was granted before, but not to the coding agent that asks now: that agent may
+    /// not have these leases, and they get no new time.
     Foreign(Box<Lease>),
     /// The key was used for another request, or its leases are over.
     Conflict(String),
@@ -119,7 +119,7 @@ pub fn spell_leases(leases: &[LeaseId]) -> Result<String> {
 }
 
 impl KeyState {
-    /// Returns the leases of the answer whose time is over. They get new time before anybody is
+    /// Returns the leases of the answer whose time is over. They get new time before the caller is
     /// told of them: the next request for what they hold would end them.
     pub fn expired(&self) -> Vec<LeaseId> {
         let KeyState::Done(leases) = self else {
@@ -130,7 +130,7 @@ impl KeyState {
         expired.map(|lease| lease.lease.clone()).collect()
     }
 
-    /// Replaces leases of the answer by what they are after they got new time.
+    /// Replaces leases of the answer by the same leases with their new time.
     #[must_use]
     pub fn renewed(mut self, renewed: Vec<Lease>) -> Self {
         if let KeyState::Done(leases) = &mut self {
@@ -185,7 +185,7 @@ impl Keyed {
 
 const CLAIMANT_BYTES_MAX: usize = 200;
 
-/// Checks the name of who claims a lease.
+/// Checks the name of the claimant of a lease.
 pub fn check_claimant(claimant: &str) -> Result<()> {
     if (1..=CLAIMANT_BYTES_MAX).contains(&claimant.len()) {
         return Ok(());
@@ -199,13 +199,13 @@ pub fn check_claimant(claimant: &str) -> Result<()> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Finding {
-    /// The lease.
+    /// The lease that was examined.
     #[serde(flatten)]
     pub lease: Lease,
     /// True if its time is over or, for a session-bound lease, its session is proved dead.
     pub expired: bool,
-    /// True if its heartbeat is older than the grace period, as it always is where that is not
-    /// longer than the time of the lease.
+    /// True if its heartbeat is older than the grace period. It always is where the grace period is
+    /// not longer than the time of the lease.
     pub heartbeat_old: bool,
     /// The active job that claims it, if any.
     pub claimed_by: Option<String>,
@@ -225,7 +225,7 @@ pub struct Stale {
     /// The age of its heartbeat.
     pub heartbeat: Duration,
     /// The largest age that its heartbeat may have, or `None` if that is not longer than the time
-    /// of the lease: then the heartbeat has nothing to decide.
+    /// of the lease. Then the heartbeat has nothing to decide.
     pub grace: Option<Duration>,
     /// The active job that claims it, if any.
     pub claimed_by: Option<String>,
@@ -335,7 +335,7 @@ pub trait LeaseStore: Send + Sync {
         Box::pin(std::future::ready(Ok(false)))
     }
 
-    /// Returns how a lease ended, or `None` if the store never had it.
+    /// Returns the end of a lease in words, or `None` if the store never had it.
     fn ended<'a>(&'a self, lease: &'a LeaseId) -> Reply<'a, Option<String>>;
 
     /// Returns the lease-bound leases of a session, dead or alive.
@@ -361,16 +361,16 @@ pub trait LeaseStore: Send + Sync {
     /// gets less time than it has.
     fn extend<'a>(&'a self, lease: &'a LeaseId, ttl: Option<Duration>) -> Reply<'a, Lease>;
 
-    /// Ends a lease for a caller that knows its id. `actor` is who asks, for the audit.
+    /// Ends a lease for a caller that knows its id. `actor` is the asker in the audit.
     fn release_by<'a>(&'a self, lease: &'a LeaseId, actor: &'a Owner) -> Reply<'a, ()>;
 
     /// Makes an upgraded lease upgradeable again for a caller that knows its id.
     fn downgrade_by<'a>(&'a self, lease: &'a LeaseId, actor: &'a Owner) -> Reply<'a, Mode>;
 
     /// Takes a lease out of the hands of a guard: in one step it gets the id `new`, the asker's
-    /// session, and time of its own. Nobody else can get the resource in between, and nothing that
-    /// the guard does to the old id has an effect any more. Returns `None` if the lease is over, or
-    /// in nobody's hands.
+    /// session, and time of its own. No other request can get the resource in between, and nothing
+    /// that the guard does to the old id has an effect any more. Returns `None` if the lease is
+    /// over, or no guard has it in hand.
     fn take_over<'a>(
         &'a self,
         lease: &'a LeaseId,

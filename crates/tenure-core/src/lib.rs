@@ -10,21 +10,21 @@
 //! | [`order`] | the global order and sorted lock sets |
 //! | [`circles`] | requests that wait for each other |
 //! | [`mod@decide`] | the decision on every request: conflicts, queue, upgrades |
-//! | [`lease`], [`request`], [`store`], [`leases`] | what a store is asked and what it answers |
-//! | [`records`] | rows above the locks: what a change of them is, and what a store must do for it |
+//! | [`lease`], [`request`], [`store`], [`leases`] | the questions to a store, and its answers |
+//! | [`records`] | rows above the locks, their changes, and the duties of a store for them |
 //! | [`advisory`] | advisory locks of PostgreSQL, as a listing shows them |
 //! | [`audit`] | the record of who did what to a lock |
-//! | [`retry`] | how often, and with which pauses, passing faults are tried again |
+//! | [`retry`] | the number of tries after passing faults, and the pauses between them |
 //! | `secret` | removes passwords and other secrets from text that is shown |
 //! | [`error`] | all errors, and the class of each |
-//! | `internal` | what only the crates of Tenure use: rows as loaded, pages, the written order |
+//! | `internal` | parts for the crates of Tenure alone: rows as loaded, pages, the written order |
 //!
 //! # What grows
 //!
 //! Leases, listings, entries of the audit, errors and options are `#[non_exhaustive]`: a newer
-//! version may add fields and variants, and programs that use them go on to compile. What a store
-//! is given and must answer to (requests, capabilities, everything in [`mod@decide`]) is not: a
-//! store that overlooks something new must not compile. [`Mode`] and [`Binding`] do not grow.
+//! version may add fields and variants, and programs that use them go on to compile. The questions
+//! to a store and its answers (requests, capabilities, everything in [`mod@decide`]) are not: a
+//! store that overlooks a new one must not compile. [`Mode`] and [`Binding`] do not grow.
 //!
 //! # Limitations
 //!

@@ -82,9 +82,10 @@ impl Ranking {
 /// Compares ids byte by byte, as they were before they were encoded: `a=b` comes after `a-b`,
 /// although it is spelled `a%3Db`.
 fn compare_ids(a: &Resource, b: &Resource) -> Ordering {
-    match a.id().contains('%') || b.id().contains('%') {
-        true => a.raw_id().cmp(&b.raw_id()),
-        false => a.id().cmp(b.id()),
+    if a.id().contains('%') || b.id().contains('%') {
+        a.raw_id().cmp(&b.raw_id())
+    } else {
+        a.id().cmp(b.id())
     }
 }
 
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn kinds_come_by_rank_then_unknown_kinds_by_name() {
-        // As the specification has it, and not taken from the code.
+        // Written down from the specification, and not taken from the code.
         let kinds = [
             "slot:x",
             "project:x",
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn maps_of_a_project_come_by_their_ids_whatever_has_to_be_encoded() {
-        // As section 8.1 of the lock table says: lexicographically by the id of the map.
+        // Section 8.1 of the lock table asks for this: lexicographically by the id of the map.
         let mut maps = ["a b", "a!", "a#1", "a%", "a,c", "a-b", "a=b", "aä", "b"];
         maps.sort_unstable();
         let resource = |map: &str| Resource::new("map", format!("atlas/{map}")).unwrap();
@@ -202,7 +203,8 @@ mod tests {
             assert_eq!(order(set).kinds().join(" "), complete, "{set}");
             assert_eq!(order(set), order(complete), "{set}");
         }
-        // What a newer version ranks has its place in an order that an older one wrote down.
+        // A kind that only a newer version ranks has its place in an order that an older one wrote
+        // down.
         let older = "slot project sketch index gates issue agent file node job name events";
         assert_eq!(order(older), Ranking::default());
     }

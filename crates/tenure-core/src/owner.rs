@@ -44,7 +44,7 @@ impl Owner {
         Err(OwnerError { text, problem })
     }
 
-    /// The owner as text.
+    /// Returns the owner as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

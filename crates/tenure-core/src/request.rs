@@ -14,7 +14,7 @@ use crate::{Lease, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
 pub const PURPOSE_BYTES_MAX: usize = 500;
 /// The longest metadata, in bytes of compact JSON.
 pub const METADATA_BYTES_MAX: usize = 4096;
-/// A longer command line is cut to this many bytes: it is for people.
+/// The longest command line, in bytes. A longer one is cut, since it is for people.
 pub const COMMAND_BYTES_MAX: usize = 1000;
 
 /// The session that asks. It is the same for all requests of a session.
@@ -24,18 +24,18 @@ pub struct Asker {
     pub session: SessionId,
     /// The owner it works for.
     pub owner: Owner,
-    /// Process id.
+    /// The process id of the asker.
     pub pid: u32,
-    /// Name of the machine.
+    /// The name of its machine.
     pub host: String,
-    /// Command line, cut to [`COMMAND_BYTES_MAX`].
+    /// Its command line, cut to [`COMMAND_BYTES_MAX`].
     pub command: String,
     /// The coding agent that it runs under, if one was detected.
     pub agent: Option<Owner>,
 }
 
 impl Asker {
-    /// Returns who asks, for the audit: the coding agent, whatever owner it names, else the owner.
+    /// Returns the asker for the audit: the coding agent, whatever owner it names, else the owner.
     pub fn actor(&self) -> &Owner {
         self.agent.as_ref().unwrap_or(&self.owner)
     }
@@ -58,13 +58,13 @@ pub struct Request {
     pub metadata: Option<Value>,
     /// The time when the asker gives up, for people. The keeper enforces it: it drops the future.
     pub deadline: Option<Timestamp>,
-    /// The wait: none, or until a deadline. The deadline is on a clock that nobody sets and that
-    /// counts sleep, so a store grants nothing too late to a waiter that was stopped.
+    /// The wait: none, or until a deadline. The deadline is on a clock that counts sleep and cannot
+    /// be set, so a store grants nothing too late to a waiter that was stopped.
     pub wait: Wait,
     /// The number of holders that the resource may have at once, for this request; `None` if the
     /// modes decide.
     pub capacity: Option<u32>,
-    /// The relation to what else its owner does, for the search of circles.
+    /// The relation to the other work of its owner, for the search of circles.
     pub standing: Arc<Standing>,
 }
 
@@ -91,7 +91,7 @@ pub struct UpgradeRequest {
     pub deadline: Option<Timestamp>,
     /// The wait; see [`Request::wait`].
     pub wait: Wait,
-    /// The relation to what else its owner does, for the search of circles.
+    /// The relation to the other work of its owner, for the search of circles.
     pub standing: Arc<Standing>,
 }
 
@@ -113,7 +113,7 @@ impl Awaited {
         }
     }
 
-    /// Returns the resource.
+    /// Returns the resource that is asked for.
     pub fn resource(&self) -> &Resource {
         match self {
             Awaited::Lease(request) => &request.resource,
@@ -121,7 +121,7 @@ impl Awaited {
         }
     }
 
-    /// Returns who asks.
+    /// Returns the session that asks.
     pub fn asker(&self) -> &Arc<Asker> {
         match self {
             Awaited::Lease(request) => &request.asker,
@@ -145,7 +145,7 @@ impl Awaited {
         }
     }
 
-    /// Returns its relation to what else its owner does.
+    /// Returns its relation to the other work of its owner.
     pub fn standing(&self) -> &Standing {
         match self {
             Awaited::Lease(request) => &request.standing,
@@ -153,7 +153,7 @@ impl Awaited {
         }
     }
 
-    /// Returns whether the request waits, and until when.
+    /// Returns the wait of the request: none, or until a deadline.
     pub fn wait(&self) -> Wait {
         match self {
             Awaited::Lease(request) => request.wait,

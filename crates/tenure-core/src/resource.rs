@@ -36,7 +36,7 @@ pub struct Resource {
     kind_len: usize,
 }
 
-/// The reason why a text is not a resource, and the byte.
+/// The reason why a text is not a resource, and the byte at fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad resource {text:?}: byte {at}: {problem}")]
 pub struct ResourceError {

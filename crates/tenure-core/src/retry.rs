@@ -53,7 +53,7 @@ impl RetryPolicy {
     }
 }
 
-/// Returns between half and all of a pause, by a random number from 0 to 1, so that those who
+/// Returns between half and all of a pause, by a random number from 0 to 1, so that callers that
 /// failed together do not try again together.
 pub fn jittered(pause: Duration, random: f64) -> Duration {
     pause.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0)
@@ -81,7 +81,7 @@ impl Retry {
         self.policy.pause(self.failed, random)
     }
 
-    /// Returns how many tries have failed.
+    /// Returns the number of tries that failed.
     pub fn failed(&self) -> u32 {
         self.failed
     }

@@ -1,7 +1,7 @@
 //! Removes passwords and other secrets from text that is shown or stored.
 //!
-//! Addresses and command lines come from outside and may be malformed, so in doubt more is
-//! removed. A secret that neither its name nor its position gives away is not found.
+//! Addresses and command lines come from outside and may be malformed. In doubt too much is removed
+//! rather than too little. A secret that neither its name nor its position gives away is not found.
 
 use std::ops::Range;
 
@@ -10,8 +10,8 @@ use crate::request::quoted;
 /// The parts of names that tell of a secret, in upper or lower case.
 const SECRETS: [&str; 5] = ["password", "passwd", "secret", "api_key", "apikey"];
 
-/// Returns a command line without its secrets: the passwords of addresses, and every value in whose
-/// name there is `password`, `passwd`, `secret` or `api_key`, or which ends with `token`, written
+/// Returns a command line without its secrets: the passwords of addresses, and the values of names
+/// that contain `password`, `passwd`, `secret` or `api_key`, or end with `token`. They are written
 /// as `NAME=value` or `--name value`, also inside quotes.
 pub(crate) fn without_secrets(line: &str) -> String {
     let line = without_passwords(line);
@@ -24,17 +24,19 @@ fn masked(line: &str) -> Option<String> {
     let mut copied = 0;
     let mut is_value = false;
     for (place, word) in words(line) {
-        let mark = match is_value {
-            true => Some("…".to_owned()),
-            false => masked_word(&word),
+        let mark = if is_value {
+            Some("…".to_owned())
+        } else {
+            masked_word(&word)
         };
         is_value = !is_value && is_secret_flag(&word);
         if let Some(mark) = mark {
             shown.push_str(&line[copied..place.start]);
             // A word without quotes, as in a script, needs none now.
-            match line[place.clone()] == word {
-                true => shown.push_str(&mark),
-                false => shown.push_str(&quoted(&mark)),
+            if line[place.clone()] == word {
+                shown.push_str(&mark);
+            } else {
+                shown.push_str(&quoted(&mark));
             }
             copied = place.end;
         }
@@ -76,7 +78,7 @@ fn is_of_name(c: char) -> bool {
 
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('-', "_");
-    // Of many tokens, as in `--max-tokens`, there is a number.
+    // An option for many tokens, such as `--max-tokens`, has a number as its value.
     name.ends_with("token") || SECRETS.iter().any(|secret| name.contains(secret))
 }
 
@@ -134,7 +136,7 @@ pub fn shown_address(address: &str) -> String {
     }
     let (scheme, rest) = address.split_at(after_scheme(address).unwrap_or(0));
     let shown = format!("{scheme}{}", without_password(rest));
-    // As in `host=db password=…`.
+    // The form `host=db password=…`.
     match shown.to_ascii_lowercase().find("password") {
         Some(at) => format!("{}…", &shown[..at]),
         None => shown,

@@ -1,6 +1,6 @@
 //! The methods `with_…` of options: each sets one field and returns the options.
 
-/// Writes such methods, from what is set to what.
+/// Writes such methods. Each line names a method, its argument, the field, and its new value.
 ///
 /// ```
 /// #[derive(Default)]

@@ -153,7 +153,7 @@ pub struct Examined {
     /// True if nothing has to be done.
     #[serde(rename = "ok")]
     pub good: bool,
-    /// The result.
+    /// The result, in words.
     #[serde(rename = "detail")]
     pub text: String,
     /// The remedy, if something has to be done.
@@ -168,7 +168,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Nothing has to be done.
+    /// Returns the result of a part with which nothing has to be done.
     pub fn good(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -176,7 +176,7 @@ impl Found {
         }
     }
 
-    /// Something is wrong, and `remedy` says what to do.
+    /// Returns the result of a part with which something is wrong; `remedy` says what to do.
     pub fn bad(text: impl Into<String>, remedy: impl Into<Remedy>) -> Self {
         Self {
             text: text.into(),
@@ -206,7 +206,7 @@ impl Found {
 ///   a grant in the same instant is released before `drop` returns, or later by the store.
 /// - `abandon` never blocks for long and never fails: it is called from `Drop`.
 pub trait Store: Send + Sync {
-    /// The address that opens this store again.
+    /// Returns the address that opens this store again.
     fn url(&self) -> &str;
 
     /// Returns the place where the store keeps a resource, for messages: a path, table or key.
@@ -216,12 +216,12 @@ pub trait Store: Send + Sync {
     fn capabilities(&self) -> Capabilities;
 
     /// Takes the lock, waiting for it as [`Request::wait`] says. Returns `None` if it is not free,
-    /// or was not in time.
+    /// or did not become free in time.
     fn acquire<'a>(&'a self, request: &'a Request) -> Reply<'a, Option<Lease>>;
 
     /// Makes an upgradeable lease exclusive, waiting for that as [`UpgradeRequest::wait`] says.
-    /// Returns `None` if it cannot be now, or could not be in time. If the future is dropped, the
-    /// lease is as before.
+    /// Returns `None` if that is not possible now, or was not in time. If the future is dropped,
+    /// the lease is as before.
     fn upgrade<'a>(&'a self, request: &'a UpgradeRequest) -> Reply<'a, Option<Token>>;
 
     /// Makes an upgraded lease upgradeable again.
@@ -263,7 +263,7 @@ pub trait Store: Send + Sync {
     /// Ends a session that holds nothing any more. Failures are ignored.
     fn end_session(&self, _session: &SessionId) {}
 
-    /// Returns what an error about a lock in this store says of it.
+    /// Returns the description of a lock in this store, for errors about it.
     fn context_of(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
         let location = self.location_of(resource);
         let context = LockContext::new(resource.clone(), mode, self.url(), location);

@@ -1,7 +1,7 @@
 //! The conversions of types that are one checked text.
 
-/// Implements them for a type with `parse` and `as_str`: `Display`, `FromStr`, and the two that
-/// serde goes through.
+/// Implements `Display`, `FromStr` and the two conversions that serde uses, for a type with `parse`
+/// and `as_str`.
 macro_rules! text_conversions {
     ($name:ident, $error:ident) => {
         impl std::fmt::Display for $name {

@@ -56,8 +56,8 @@ impl From<SystemTime> for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = jiff::Timestamp::from_millisecond(self.0);
-        let time = time.expect("the range is checked when the value is made");
+        let time = jiff::Timestamp::from_millisecond(self.0)
+            .expect("the range is checked when the value is made");
         write!(f, "{time:.3}")
     }
 }

@@ -1,4 +1,4 @@
-//! Fencing tokens.
+//! Fencing tokens: numbers that tell a lock's newest holder from earlier ones.
 //!
 //! # Invariants
 //!

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | [`document`] | JSON files: reading, transactions, fencing |
 //! | [`node_lock`] | the lock of Node's proper-lockfile |
-//! | [`publish`] | directories put in place whole: the half that is about files |
+//! | [`publish`] | directories put in place whole: the half about files |
 //!
-//! Every call blocks its thread, as those of [`tenure_lockfile`] do. Linux only.
+//! Every call blocks its thread, as calls of [`tenure_lockfile`] do. Linux only.
 
 pub mod document;
 pub mod node_lock;

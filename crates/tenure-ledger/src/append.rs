@@ -1,4 +1,4 @@
-//! Appending: an event is prepared alone, and put in its place with those of others.
+//! Appends: a thread prepares its event alone, and a leader puts it in place with those of others.
 
 use crate::LedgerError;
 use std::io;
@@ -31,7 +31,8 @@ pub struct Terms {
     pub claim: Option<ClaimToken>,
 }
 
-/// A request in the append queue, with the owner it is decided for: another thread may write it.
+/// A request in the append queue. It carries the owner it is decided for, as another thread may
+/// write it.
 pub(super) struct Request {
     pub(super) owner: Owner,
     pub(super) wanted: Wanted,
@@ -58,7 +59,7 @@ impl Request {
     pub(super) fn events_max(&self) -> usize {
         match &self.wanted {
             Wanted::Event { .. } => 1,
-            // One that is over is reaped first.
+            // A claim that is over is reaped first.
             Wanted::Claim(ClaimRequest::Reap | ClaimRequest::End) => TOGETHER_MAX,
             Wanted::Claim(_) => 2,
         }
@@ -66,13 +67,14 @@ impl Request {
 }
 
 impl Ledger {
-    /// Appends an event, and returns its number. It is durable then.
+    /// Appends an event, and returns its number once the event is durable.
     pub fn append(&self, event: &str) -> Result<u64> {
         self.append_on(event, Terms::default())
     }
 
-    /// Appends an event if the newest one has the number `expected`. If not, the error is
-    /// [`SequenceMismatch`](LedgerError::SequenceMismatch): look at what was added, and decide anew.
+    /// Appends an event if the newest one has the number `expected`. Otherwise fails with
+    /// [`SequenceMismatch`](LedgerError::SequenceMismatch): the caller looks at what was added, and
+    /// decides anew.
     pub fn append_if_sequence(&self, event: &str, expected: u64) -> Result<u64> {
         let (expect, claim) = (Some(expected), None);
         self.append_on(event, Terms { expect, claim })
@@ -99,8 +101,9 @@ impl Ledger {
         self.request(Wanted::Claim(request))
     }
 
-    /// Appends what `decide` makes of the newest number, until no one else appends meanwhile, with
-    /// pauses that grow. Returns `None` if `decide` wants nothing appended.
+    /// Appends the event that `decide` makes of the newest number. If another append comes between,
+    /// asks `decide` again, after pauses that grow. Returns `None` if `decide` wants nothing
+    /// appended.
     pub fn append_retrying<E: From<Error>>(
         &self,
         policy: &RetryPolicy,
@@ -129,12 +132,12 @@ impl Ledger {
         }
     }
 
-    /// Step 1.
+    /// Writes the event to a file of its own and syncs it: step 1.
     pub(super) fn prepare(&self, bytes: &[u8]) -> Result<Prepared> {
         let failed = |source| Error::io("write an event in", self.names.ledger(), source);
         let mut prepared = match self.disk.create_unnamed(self.names.ledger(), MODE) {
             Ok(file) => Prepared::new(self, bytes, file, None),
-            // A file system that has or syncs no such files.
+            // The file system has no files without a name, or does not sync them.
             Err(_) => {
                 let path = self.names.temporary();
                 let file = self.disk.create(&path, MODE).map_err(failed)?;
@@ -148,7 +151,7 @@ impl Ledger {
         Ok(prepared)
     }
 
-    /// Steps 5 to 9 for all requests.
+    /// Carries out steps 5 to 9 for all requests.
     pub(super) fn write_together(
         &self,
         held: &LedgerLock<'_>,
@@ -179,8 +182,8 @@ impl Ledger {
         answers.into_iter().map(failed).collect()
     }
 
-    /// Returns the error of a request whose events are in place, if it has any, and could not be
-    /// made durable.
+    /// Returns the error of a request that could not be made durable: its outcome is unknown if its
+    /// events are in place.
     fn outcome(&self, appended: &Appended, error: Error) -> Error {
         match error {
             Error::Io { .. } if appended.events > 0 => LedgerError::OutcomeUnknown {
@@ -194,11 +197,11 @@ impl Ledger {
     }
 }
 
-/// An event in a file of its own, durable there. Dropped before it is in place, it is gone.
+/// An event in a file of its own, durable there. A drop before it is in place removes it.
 pub(super) struct Prepared {
     disk: Arc<dyn Disk>,
     file: Box<dyn Fresh>,
-    /// The name of the file, where the file system has none without a name.
+    /// The name of the file, on a file system that has no files without a name.
     temporary: Option<PathBuf>,
     bytes: Vec<u8>,
 }
@@ -218,7 +221,7 @@ impl Prepared {
         }
     }
 
-    /// Gives the event its place, which nothing may have yet.
+    /// Gives the event its place, which no file may have yet.
     fn put_in_place(&mut self, path: &Path) -> io::Result<()> {
         let Some(temporary) = &self.temporary else {
             return self.file.link(path);
@@ -232,7 +235,7 @@ impl Prepared {
 impl Drop for Prepared {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // The error to tell is the one before.
+            // The error before this one is the one to tell.
             let _ = self.disk.remove(temporary);
         }
     }
@@ -243,7 +246,7 @@ struct Batch<'a> {
     ledger: &'a Ledger,
     held: &'a LedgerLock<'a>,
     newest: u64,
-    /// The claims as of the newest event, if anyone asked.
+    /// The claims as of the newest event, if a request needed them.
     state: Option<State>,
     placed: Vec<(u64, Identity)>,
     /// The error after which nothing more is placed.
@@ -321,7 +324,7 @@ impl Batch<'_> {
         Ok(self.state.as_mut().expect("it was just put there"))
     }
 
-    /// Step 7. If it fails, the others are not tried.
+    /// Places one event: step 7. If it fails, the events after it are not tried.
     fn place(&mut self, prepared: Prepared) -> Result<()> {
         let placed = self.place_next(prepared);
         placed.inspect_err(|error| self.failed = Some(again(error)))
@@ -332,7 +335,8 @@ impl Batch<'_> {
         let next = self.newest + 1;
         let path = self.ledger.names.event(next);
         let failed = |source| Error::io("append", &path, source);
-        // Of the file itself: what has the name may be a stranger's by the next call.
+        // The identity comes from the open file: the name may belong to a stranger's file by the
+        // next call.
         let identity = prepared.file.identity().map_err(failed)?;
         match prepared.put_in_place(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -351,7 +355,8 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Steps 8 and 9.
+    /// Makes the placed events durable, checks that they are ours, and notes the newest: steps 8
+    /// and 9.
     fn finish(self) -> Result<()> {
         let Some((newest, identity)) = self.placed.last().copied() else {
             self.ledger.remember(self.state);
@@ -390,7 +395,7 @@ fn is_mismatch(error: &Error) -> bool {
     matches!(error.fault(), Some(LedgerError::SequenceMismatch { .. }))
 }
 
-/// Returns the same error once more.
+/// Returns a copy of the error, for another request.
 fn again(error: &Error) -> Error {
     match error {
         Error::Io {

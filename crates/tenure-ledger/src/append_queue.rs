@@ -3,10 +3,13 @@
 //!
 //! Each thread prepares its event alone, then joins the queue. The first that finds no leader
 //! becomes the leader: it waits for threads that are preparing an event, at most twice as long as
-//! its own took, locks the ledger and writes for all that wait by then. Syncs of events that run
-//! side by side share one commit of the journal, and then one sync of the directory serves all. The
-//! others sleep until they are answered, until their time is over or their wait is cancelled, or
-//! until there is no leader. A leader whose wait is over leaves, and another one leads.
+//! its own took. Then it locks the ledger and writes for all that wait by then. Syncs of events
+//! that run side by side share one commit of the journal, and one sync of the directory then serves
+//! all.
+//!
+//! The other threads sleep until they are answered, until their time is over or their wait is
+//! cancelled, or until there is no leader. A leader whose wait is over leaves, and another one
+//! leads.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,12 +64,12 @@ impl Drop for Preparing<'_> {
 struct QueueState {
     waiting: VecDeque<Arc<QueuedAppend>>,
     has_leader: bool,
-    /// The number of threads that sleep until they are answered or may lead. Waking nobody costs a
-    /// call to the kernel, too.
+    /// The number of threads that sleep until they are answered or may lead. A wake-up is a call to
+    /// the kernel even if no thread sleeps, so it is left out at zero.
     sleeping: usize,
 }
 
-/// One request in the queue, and its answer.
+/// A request in the queue, and its answer.
 struct QueuedAppend {
     request: Mutex<Option<Request>>,
     answer: Mutex<Option<Result<Appended>>>,
@@ -82,12 +85,12 @@ impl Ledger {
         }
     }
 
-    /// Has a request written, together with those of other threads.
+    /// Has a request written, together with those of other threads, and returns the answer.
     pub(super) fn submit(&self, request: Request) -> Result<Appended> {
         self.submit_prepared(request, None)
     }
 
-    /// Has a request written that was announced.
+    /// Has a request written whose preparation was announced.
     pub(super) fn submit_prepared(
         &self,
         request: Request,
@@ -130,22 +133,19 @@ impl Ledger {
                 return Err(self.locker.ended(ended, &queue, Mode::Write, started)?);
             }
             state.sleeping += 1;
-            state = match is_waiting {
-                true => {
-                    let woken = self.append_queue.changed.wait_timeout(state, left);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
-                }
-                // It is being written, and will be answered.
-                false => {
-                    let woken = self.append_queue.changed.wait(state);
-                    woken.unwrap_or_else(PoisonError::into_inner)
-                }
+            state = if is_waiting {
+                let woken = self.append_queue.changed.wait_timeout(state, left);
+                woken.unwrap_or_else(PoisonError::into_inner).0
+            } else {
+                // The request is being written, and will be answered.
+                let woken = self.append_queue.changed.wait(state);
+                woken.unwrap_or_else(PoisonError::into_inner)
             };
             state.sleeping -= 1;
         }
     }
 
-    /// Writes for all who wait, until the own request is answered.
+    /// Writes for all who wait, the own request among them, and returns the own answer.
     fn write_for_all(&self, own: &Arc<QueuedAppend>, deadline: Instant) -> Result<Appended> {
         let held = match self.lock(deadline) {
             Ok(held) => held,
@@ -160,7 +160,7 @@ impl Ledger {
             let answers = self.write_together(&held, requests);
             written.extend(taken.into_iter().zip(answers));
         }
-        // Nobody is answered before the ledger is unlocked.
+        // The ledger is unlocked before any request is answered.
         drop(held);
         for (queued, answer) in written {
             *lock(&queued.answer) = Some(answer);
@@ -170,10 +170,10 @@ impl Ledger {
     }
 }
 
-/// A cancellation wakes all, and those that it is not for sleep again.
+/// A cancellation wakes all sleepers. Those whose wait goes on sleep again.
 impl Wake for AppendQueue {
     fn wake(self: Arc<Self>) {
-        // Under the mutex, or it would come between a question and the sleep after it.
+        // The mutex keeps the wake-up from falling between a sleeper's check and its sleep.
         let _state = self.state();
         self.changed.notify_all();
     }
@@ -231,7 +231,7 @@ impl QueueState {
         self.waiting.retain(|other| !Arc::ptr_eq(other, queued));
     }
 
-    /// Takes the first ones, as many as are written together.
+    /// Takes the first requests, as many as are written together.
     fn take(&mut self) -> (Vec<Arc<QueuedAppend>>, Vec<Request>) {
         let (mut taken, mut requests, mut events) = (Vec::new(), Vec::new(), 0);
         while let Some(queued) = self.waiting.pop_front() {

@@ -16,13 +16,14 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// [`Claimed`](tenure_core::error::Claimed) if another owner has it; a conflict if this owner has it.
+    /// [`Claimed`](tenure_core::error::Claimed) if another owner has it; a conflict if this owner
+    /// has it already.
     pub fn claim(&self, node: &Node, ttl: Option<Duration>) -> Result<Claim> {
         let ttl = self.ttl(ttl)?;
         one(self.submit(self.about_claims(ClaimRequest::Claim(node.clone(), ttl)))?)
     }
 
-    /// Gives a claim more time, from now on. It keeps its token.
+    /// Extends a claim: its time starts again now, and it keeps its token.
     pub fn renew(&self, token: &ClaimToken, ttl: Option<Duration>) -> Result<Claim> {
         let ttl = self.ttl(ttl)?;
         one(self.submit(self.about_claims(ClaimRequest::Renew(token.clone(), ttl)))?)
@@ -33,8 +34,8 @@ impl Ledger {
         one(self.submit(self.about_claims(ClaimRequest::Release(node.clone())))?)
     }
 
-    /// Ends all claims that are over, and returns them. Files of claims that other programs left
-    /// and that are over are removed.
+    /// Ends all claims that are over, and returns them. Also removes files of claims that other
+    /// programs left, once those claims are over.
     pub fn reap(&self) -> Result<Vec<Claim>> {
         let mut all = Vec::new();
         loop {
@@ -48,7 +49,7 @@ impl Ledger {
         Ok(all)
     }
 
-    /// Returns all claims that were neither released nor reaped, in the order of nodes. Takes no
+    /// Returns all claims that were neither released nor reaped, in the order of nodes, without a
     /// lock.
     pub fn claims(&self) -> Result<Vec<Claim>> {
         if self.names.form == Form::Af {
@@ -63,8 +64,8 @@ impl Ledger {
         Ok(claims)
     }
 
-    /// Returns the time that claims end by: the clock, or that of the newest claim event if it is
-    /// later.
+    /// Returns the time by which claims end: the clock, or the time of the newest claim event if
+    /// that is later.
     pub fn time(&self) -> Result<tenure_core::Timestamp> {
         let state = self.state()?;
         let now = state.claims.time((self.now)());

@@ -1,6 +1,6 @@
 //! The one decision on claims: claims, request and time give events, or a refusal.
 //!
-//! | asked for | nobody has it | its owner has it | it is over | another has it |
+//! | asked for | the node is free | its owner has it | the claim is over | another has it |
 //! |---|---|---|---|---|
 //! | claim | acquired | refused: renew it | reaped, acquired | refused |
 //! | renew with its token | refused | acquired | refused: claim it anew | refused |
@@ -9,10 +9,10 @@
 //! | append with its token | refused | allowed | refused | refused |
 //! | end | – | reaped if it lasts too long | reaped | reaped if it lasts too long |
 //!
-//! Time is the higher of the clock and the newest claim event's. An event that is more than a day
-//! ahead of the clock is not believed: its claim is not another's before its owner renews or
-//! releases it, or a repair ends it. Where an event about a node is not whole, nobody knows who has
-//! that node, and all but a release is refused.
+//! The time is the clock, or the time of the newest claim event if that is later. An event that is
+//! more than a day ahead of the clock is not believed: its claim blocks all other owners until its
+//! owner renews or releases it, or a repair ends it. Where an event about a node is not whole, the
+//! owner of that node is unknown, and every request but a release is refused.
 
 use std::time::Duration;
 use tenure_core::error::Claimed;
@@ -31,9 +31,9 @@ pub(super) enum ClaimRequest {
     Claim(Node, Duration),
     Renew(ClaimToken, Duration),
     Release(Node),
-    /// Ends claims that are over, as many as are written together.
+    /// Ends claims that are over, as many as fit into one write.
     Reap,
-    /// Ends these, and those that last longer than any claim may.
+    /// Ends claims that are over, and those that last longer than any claim may.
     End,
 }
 
@@ -46,7 +46,7 @@ impl ClaimRequest {
         }
     }
 
-    /// Returns true if nobody has the node after it.
+    /// Returns true if the request leaves its node without a claim.
     pub(super) fn ends(&self) -> bool {
         !matches!(self, ClaimRequest::Claim(..) | ClaimRequest::Renew(..))
     }
@@ -57,19 +57,19 @@ impl ClaimRequest {
 pub(super) enum NodeRefusal {
     /// Another owner has the node.
     Claimed(Claim),
-    /// The same owner has it, so that nobody wins twice by accident.
+    /// The same owner has it. A refusal keeps two workers of one owner from both winning.
     OwnClaim(Claim),
-    /// Nobody has the node.
+    /// The node is not claimed.
     NotClaimed(Node),
-    /// It is another's, so this owner cannot end or use it.
+    /// Another owner has the claim, so this owner cannot end or use it.
     NotOwner(Claim),
-    /// Its time is over.
+    /// The time of the claim is over.
     Over(Claim),
-    /// It was claimed anew since, under another token.
+    /// The node was claimed anew since, under another token.
     OtherToken(Claim, u64),
-    /// The time of its claim cannot be true, or the clock is not.
+    /// The claim's time cannot be true, or the clock is wrong.
     Ahead(Claim),
-    /// The event of this number is about the node, and not whole.
+    /// The event of this number is about the node, and is not whole.
     Malformed(Node, u64),
 }
 
@@ -160,7 +160,7 @@ fn event(kind: ClaimEventKind, node: &str, owner: &str, timestamp: Timestamp) ->
     }
 }
 
-/// Returns the next whole second: a claim is not shorter than was asked for.
+/// Returns the time rounded up to a whole second, so that no claim is shorter than was asked for.
 fn rounded_up(time: Timestamp) -> Timestamp {
     let millis = time.as_millis();
     Timestamp::from_millis((millis + 999) / 1000 * 1000)
@@ -276,7 +276,7 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(60);
 
-    /// Applies what is decided, from event `sequence` on.
+    /// Applies the decided events, numbered from `sequence` on.
     fn apply(claims: &mut Claims, sequence: u64, events: Vec<ClaimEvent>) {
         for (event, sequence) in events.into_iter().zip(sequence..) {
             assert_eq!(claims.apply(sequence, event), None);

@@ -1,4 +1,4 @@
-//! What can go wrong with a ledger alone, and the class of each.
+//! Errors that only a ledger has, and the class of each.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,10 +13,10 @@ pub enum LedgerError {
     /// There is no ledger in the directory.
     #[error("there is no ledger in {}", path.display())]
     Missing {
-        /// The directory.
+        /// The directory in which a ledger was expected.
         path: PathBuf,
     },
-    /// The ledger is not at the sequence that the caller expects: someone else appended.
+    /// The ledger is not at the sequence that the caller expects: another appender came first.
     #[error("{} is at sequence {actual}, not {expected}", path.display())]
     SequenceMismatch {
         /// The directory of the ledger.
@@ -26,7 +26,7 @@ pub enum LedgerError {
         /// The newest sequence.
         actual: u64,
     },
-    /// An event has its place, and it is not known whether it stays, or its caller was not told of
+    /// An event has its place, but it is unknown if it stays there, or its caller was not told of
     /// it.
     #[error("event {sequence} in {} may be there: {source}", path.display())]
     OutcomeUnknown {
@@ -34,18 +34,18 @@ pub enum LedgerError {
         path: PathBuf,
         /// The number of the event, if it is there.
         sequence: u64,
-        /// The cause.
+        /// The error that left the outcome open.
         source: Box<Error>,
     },
-    /// A lock that another program made in its own way was there for as long as the caller waited.
+    /// A lock that another program made in its own way stayed for as long as the caller waited.
     #[error(
         "timeout waiting for lock: {} was not free within {}: {holder}",
         path.display(), duration::show(*limit)
     )]
     ForeignLock {
-        /// The lock.
+        /// The path of the lock file.
         path: PathBuf,
-        /// The known facts about its author and its age.
+        /// The facts that are known about the lock: its author and its age.
         holder: String,
         /// The time that the caller allowed.
         limit: Duration,

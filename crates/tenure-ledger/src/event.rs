@@ -40,11 +40,11 @@ pub(super) enum ClaimEventKind {
 
 const CLAIM_KINDS: [&str; 3] = ["lock_acquired", "lock_released", "lock_reaped"];
 
-/// The type of an event that stands for one that is gone.
+/// The type of an event that stands for a lost one.
 const MISSING_KIND: &str = "event_missing";
 
-/// Returns the event that a repair puts in the place of one that is gone, or that says nothing
-/// about this node.
+/// Returns the event that a repair puts in the place of one that is gone or not whole. Without a
+/// node it ends all claims, as the lost event may have been about any.
 pub(super) fn missing(node: Option<&str>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Missing<'a> {
@@ -61,17 +61,19 @@ pub(super) fn missing(node: Option<&str>) -> Vec<u8> {
     bytes
 }
 
-/// What an event says about claims.
+/// The meaning of an event for the claims.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AboutClaims {
     Nothing,
     Event(ClaimEvent),
-    /// It is about a claim, but not whole. Nobody knows who has its node, if it names one.
+    /// The event is about a claim, but not whole. The owner of the node, if it names one, is
+    /// unknown.
     Malformed {
         node: Option<String>,
         problem: String,
     },
-    /// The event that was here is gone. It may have been about any claim, or any of a node.
+    /// The event that was here is gone. It may have been about any claim, or about any claim on the
+    /// node.
     Missing(Option<String>),
 }
 

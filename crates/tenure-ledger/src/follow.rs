@@ -1,4 +1,4 @@
-//! Events as they come: the next one is looked for twenty times a second.
+//! Events as they come: a follower looks for the next one twenty times a second.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::event::Event;
 /// The interval of looks for the next event.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The events after a number, those to come included.
+/// The events after a number, including those to come.
 pub struct FollowLedger {
     ledger: Ledger,
     next: u64,
-    /// Whether an event was not there yet, and none was missing below those that are.
+    /// True once the next event was not there yet and none below it was missing.
     was_at_end: bool,
 }
 
@@ -32,7 +32,7 @@ impl Ledger {
 }
 
 impl FollowLedger {
-    /// Returns the next event, or `None` if `limit` is over before it is there. An event that is
+    /// Returns the next event, or `None` if `limit` is over before it comes. An event that is
     /// missing among those that were there from the beginning is an error. A cancelled wait is
     /// [`Interrupted`](tenure_core::Error::Interrupted).
     pub fn next(&mut self, limit: Option<Duration>) -> Result<Option<Event>> {

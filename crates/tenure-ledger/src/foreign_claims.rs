@@ -1,8 +1,8 @@
-//! Files of claims that other programs keep in `locks/`. We write none.
+//! Files of claims that other programs keep in `locks/`. Tenure writes none.
 //!
-//! A file whose time is over is removed, once the claim that it stands for is over in the ledger,
-//! too. A program that writes a new one in that moment keeps it: it is renamed, looked at again,
-//! and put back.
+//! A file whose time is over is removed once its claim is over in the ledger, too. If a program
+//! writes a new file in that moment, that file stays: the removal renames first, looks again, and
+//! puts a changed file back.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,7 +14,7 @@ use tenure_core::{Error, Result, Timestamp};
 use super::Ledger;
 use super::names::displaced;
 
-/// The most that is read of such a file.
+/// The largest number of bytes that are read of such a file.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(Deserialize)]

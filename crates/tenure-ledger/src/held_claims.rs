@@ -53,9 +53,9 @@ impl fmt::Display for Node {
 /// `NODE#N`: a claim, by its node and its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimToken {
-    /// The node.
+    /// The claimed node.
     pub node: Node,
-    /// The number of the event that acquired it.
+    /// The number of the event that acquired the claim.
     pub token: u64,
 }
 
@@ -79,12 +79,12 @@ impl fmt::Display for ClaimToken {
     }
 }
 
-/// A claim event that is further ahead of the clock than this is not believed, nor a claim that
-/// lasts longer than this.
+/// The furthest that a claim event may be ahead of the clock to be believed, and the longest that a
+/// claim may last.
 const AHEAD_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns true if a claim was acquired at a time that is yet to come, so that it does not end by
-/// itself.
+/// Returns true if a claim was acquired at a time too far ahead of the clock. Such a claim does not
+/// end by itself.
 pub(super) fn is_ahead(claim: &Claim, clock: Timestamp) -> bool {
     claim.acquired_at.since(clock) > AHEAD_MAX
 }
@@ -94,13 +94,13 @@ pub(super) fn lasts_too_long(claim: &Claim, clock: Timestamp) -> bool {
     claim.expires_at.since(clock) > AHEAD_MAX
 }
 
-/// All claims after some event.
+/// All claims as of some event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Claims {
     held: BTreeMap<String, Claim>,
     /// The newest event about a claim, and its time.
     latest: Option<(u64, Timestamp)>,
-    /// The nodes of which nobody knows who has them, each with the event that is not whole.
+    /// The nodes whose owner is unknown, each with the event that is not whole.
     malformed: BTreeMap<String, u64>,
 }
 
@@ -118,7 +118,7 @@ impl Claims {
         }
     }
 
-    /// The nodes of which nobody knows who has them, each with the event that is not whole.
+    /// Returns the nodes whose owner is unknown, each with the event that is not whole.
     pub(super) fn malformed(&self) -> &BTreeMap<String, u64> {
         &self.malformed
     }
@@ -141,8 +141,8 @@ impl Claims {
         self.latest
     }
 
-    /// The higher of the clock and the time of the newest claim event: time never goes back. An
-    /// event that is more than a day ahead of the clock is not believed.
+    /// Returns the clock, or the time of the newest claim event if that is later: time never goes
+    /// back. An event that is more than a day ahead of the clock is not believed.
     pub(super) fn time(&self, clock: Timestamp) -> Timestamp {
         match self.latest {
             Some((_, latest)) if latest.since(clock) <= AHEAD_MAX => latest.max(clock),
@@ -150,8 +150,8 @@ impl Claims {
         }
     }
 
-    /// Ends all claims, or that on a node, from the time on when they were acquired: an event is
-    /// missing, which may have ended or changed any of them.
+    /// Ends all claims, or the one on a node, as of the time when they were acquired. An event is
+    /// missing, and it may have ended or changed any of them.
     pub(super) fn apply_missing(&mut self, node: Option<&str>) {
         let is_meant = |claim: &&mut Claim| node.is_none_or(|node| claim.node == node);
         for claim in self.held.values_mut().filter(is_meant) {
@@ -159,11 +159,11 @@ impl Claims {
         }
     }
 
-    /// Adds what an event of any program says. Returns what is odd about it: other programs may
-    /// fail on it.
+    /// Adds an event that any program may have written. Returns what is odd about it, if other
+    /// programs may fail on it.
     ///
     /// A second acquire by the same owner before the first is over is a renewal and keeps the
-    /// token; any other one is a claim of its own, as the newest one counts.
+    /// token. Any other acquire is a claim of its own, as the newest one counts.
     pub(super) fn apply(&mut self, sequence: u64, event: ClaimEvent) -> Option<String> {
         self.latest = Some((sequence, event.timestamp));
         self.malformed.remove(&event.node_id);

@@ -1,4 +1,4 @@
-//! A new ledger, and how long its claims last.
+//! A new ledger, and the duration of its claims.
 
 use std::io;
 use std::path::Path;
@@ -22,8 +22,8 @@ const CLAIM_TTL: &str = "5m";
 const META_BYTES_MAX: u64 = 1 << 20;
 
 impl Ledger {
-    /// Makes a ledger in a directory, which is made, too, if it is not there. A ledger that is
-    /// there stays as it is.
+    /// Makes a ledger in a directory, and makes the directory if it is not there. An existing
+    /// ledger stays as it is.
     pub fn init(directory: &Path, claim_ttl: Option<Duration>) -> Result<()> {
         let directory = std::path::absolute(directory);
         let directory = directory.map_err(|source| Error::io("find", "", source))?;
@@ -57,7 +57,7 @@ impl Ledger {
         }
     }
 
-    /// Returns how long a claim lasts: as asked for, or as `meta.json` says.
+    /// Returns the duration of a claim: the one asked for, or else the one in `meta.json`.
     pub(super) fn ttl(&self, asked: Option<Duration>) -> Result<Duration> {
         let Some(asked) = asked else {
             return ttl_in(&*self.disk, &self.names.meta());
@@ -107,7 +107,7 @@ fn require_ttl(ttl: Duration) -> Result<Duration, String> {
     }
 }
 
-/// Returns a duration as it is written: the largest unit that is exact.
+/// Returns a duration as text, in the largest unit that is exact.
 fn spelled(duration: Duration) -> String {
     let millis = duration.as_millis();
     for (unit, size) in [("h", 3_600_000), ("m", 60_000), ("s", 1000)] {

@@ -17,9 +17,9 @@
 //! # }
 //! ```
 //!
-//! `DIR/ledger/event-000001.json` and so on: one file an event, numbered from 1 without gaps, never
-//! changed. Other programs append to the same directory by the protocol in `docs/ledger.md`: they
-//! create `ledger.lock`, add a file, and remove `ledger.lock`.
+//! Each event is one file, `DIR/ledger/event-000001.json` and so on, numbered from 1 without gaps
+//! and never changed. Other programs append to the same directory by the protocol in
+//! `docs/ledger.md`: they create `ledger.lock`, add a file, and remove `ledger.lock`.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -38,37 +38,37 @@
 //! # An append, step by step
 //!
 //! 1. Write the event to a file without a name (`O_TMPFILE`) and sync it. No lock is held. *Crash:*
-//!    it is gone. A file system that has or syncs no such files has one called
-//!    `.event-new.HEX.tmp`, which stays, and which `verify` knows by its name.
+//!    the file is gone. Where the file system has no such files, or does not sync them, the file is
+//!    called `.event-new.HEX.tmp`; it stays after a crash, and `verify` knows it by its name.
 //! 2. Wait in the queue inside the process. Its leader goes on, for up to 64 that wait by then.
 //! 3. Lock `.queue.lock` in the kernel: of all our processes, one at a time goes on. *Crash:* the
 //!    kernel unlocks it.
-//! 4. A `ledger.lock` that is the same file as `.ledger.lock.tmp` was left by one of ours that died
-//!    here, since nobody else holds `.queue.lock`: remove it. Write who we are to
+//! 4. If `ledger.lock` is the same file as `.ledger.lock.tmp`, remove it: a process of ours that
+//!    died left it, since no other process holds `.queue.lock`. Write who we are to
 //!    `.ledger.lock.tmp`, and link it to `ledger.lock`. If that name is taken, a stranger has the
-//!    lock: try again every 10 ms. *Crash:* both names stay, and the next of ours removes the one.
-//!    *Power loss:* `.ledger.lock.tmp` is made once and synced before its first link, so that
-//!    `ledger.lock` never comes back as a file that nobody knows.
-//! 5. Find the newest event. Unless `.newest` says that one of ours wrote and synced it since this
-//!    machine started, list all names. A number that is missing at or below what was acknowledged,
-//!    or below an event that is there, ends this with an error that names it, and nothing is moved.
-//!    Sync all events since the one noted, which strangers, and ours that died in step 7, may not
-//!    have done, and the directory. *Power loss:* none of ours is there before all of these are
-//!    durable.
+//!    lock: try again every 10 ms. *Crash:* both names stay, and the next process of ours removes
+//!    `ledger.lock`. *Power loss:* `.ledger.lock.tmp` is made once and synced before its first
+//!    link, so a `ledger.lock` that comes back is always known as ours.
+//! 5. Find the newest event. Unless `.newest` says that a process of ours wrote and synced it since
+//!    this machine started, list all names. If a number is missing at or below the highest
+//!    acknowledged one, or below an event that is there, fail with an error that names it, and move
+//!    nothing. Sync the directory and all events since the one noted: strangers, and processes of
+//!    ours that died in step 7, may not have synced them. *Power loss:* none of our new events is
+//!    there before all of these are durable.
 //! 6. Compare the sequence with the one expected, and the claim with the token.
-//! 7. Look whether `ledger.lock` is still ours. Give the file the next number as its name, never in
-//!    place of a file: one that is there means that someone ignored the lock. *Crash:* the event is
-//!    there and may be lost with the power; nobody was told. *Power loss:* of the events of several
-//!    threads any may be there and any not, which is a gap. *A stall before that, in which someone
-//!    takes our lock away:* seen by the next step.
+//! 7. Check that `ledger.lock` is still ours. Give the file the next number as its name, never in
+//!    place of a file: if the name is taken, another program ignored the lock. *Crash:* the event
+//!    is there and may be lost with the power; it was not acknowledged. *Power loss:* of the events
+//!    of several threads any may be there and any not, which is a gap. *A stall before that, in
+//!    which a stranger takes our lock away:* the next step notices.
 //! 8. Sync the directory. *If it fails:* the events may be there or not
-//!    ([`OutcomeUnknown`](LedgerError::OutcomeUnknown)); `.newest` stays as it was, so that step 5
-//!    of the next one syncs them anew, and appends nothing unless it can. Look again whether the
+//!    ([`OutcomeUnknown`](LedgerError::OutcomeUnknown)). `.newest` stays as it was, so that step 5
+//!    of the next append syncs them anew, and appends nothing unless it can. Check again that the
 //!    lock and the events are ours: a stranger's `mv` may have replaced them. If not, nothing is
 //!    acknowledged ([`Lost`](crate::Error::Lost)).
 //! 9. Write the number to `.newest`, without a sync. Remove `ledger.lock`: rename it to a name of
-//!    our own, look whether it is the file that was meant, and remove it, or put it back. *Crash:*
-//!    as in step 4.
+//!    our own, check that it is the file that was meant, and remove it, or put it back. *Crash:* as
+//!    in step 4.
 //! 10. Unlock `.queue.lock`, and only then answer.
 //!
 //! A claim goes the same way, but its events are written in step 6, under the lock, where it is
@@ -77,36 +77,37 @@
 //! # What can be cancelled
 //!
 //! The [`Cancel`] of a [caller](Ledger::for_caller) ends the waits of steps 2 to 4, the pauses of
-//! [`Ledger::append_retrying`], and the wait for the next event. What is held by then is released,
-//! and the event of step 1 removed. Once a leader has taken a request out of the queue it is
-//! written, whoever cancels, and the caller is told the outcome.
+//! [`Ledger::append_retrying`], and the wait for the next event. A cancelled append releases the
+//! locks that it holds by then, and removes the event of step 1. Once a leader has taken a request
+//! out of the queue, a cancellation changes nothing: the request is written, and its caller is told
+//! the outcome.
 //!
 //! # Guarantees
 //!
 //! - An event that was acknowledged is durable, whole, and has its number for good.
-//! - Numbers have no gaps, and none comes again; readers take no lock. An event that someone
-//!   removed is an error that names it, until a person restores it or has
-//!   [`repair`](Ledger::repair) mark it as missing.
-//! - A claim has one winner. An event with the token of a claim that is over is refused, in the
-//!   same lock.
+//! - Numbers have no gaps, and none comes again; readers take no lock. An event that was removed is
+//!   an error that names it, until a person restores it or has [`repair`](Ledger::repair) mark it
+//!   as missing.
+//! - A claim has one winner. An event with the token of a claim that is over is refused; the check
+//!   and the append happen under one lock.
 //! - A program that follows the protocol for external tools is neither disturbed nor overtaken.
 //!
 //! # Limitations
 //!
-//! - What must be atomic is one event: there are no transactions over several.
+//! - One event is the most that is atomic: there are no transactions over several.
 //! - Between us and strangers, and between strangers, turns are not fair.
-//! - On one machine and a local file system, for one user and root. A program that writes events
-//!   without the lock is detected where it meets us, and not kept out.
-//! - An old event that was edited is found by [`Ledger::verify`] alone. One that was removed is
-//!   found by everyone who lists the names or replays it: not by an append to more than 1024 events
-//!   whose newest is there. The newest that was removed with `.newest` and the snapshot cannot be
-//!   found.
+//! - A ledger works on one machine and a local file system, for one user and root. A program that
+//!   writes events without the lock is detected where it meets us, and not kept out.
+//! - Only [`Ledger::verify`] finds an old event that was edited. A removed event is found by every
+//!   reader that lists the names or replays it, but not by an append to more than 1024 events whose
+//!   newest is there. If the newest event was removed together with `.newest` and the snapshot, its
+//!   loss cannot be found.
 //! - After a power loss a gap among events that were written together, or that strangers did not
-//!   sync, needs a person, though nobody was told of them.
+//!   sync, needs a person, though none of these events was acknowledged.
 //! - Claims end by the clock on the wall: a clock set forward ends them early. A clock set back
 //!   does not give them more time, as time never falls behind the newest claim event.
-//! - An event has at most 1,000,000 bytes. Of the events that strangers added since one of ours,
-//!   the last 1024 are synced. Linux tells once that a sync failed: where that happens to a
+//! - An event has at most 1,000,000 bytes. Of the events that strangers added since our newest one,
+//!   only the last 1024 are synced. Linux tells once that a sync failed: where that happens to a
 //!   stranger's event, the append fails, and the event may be torn after a power loss.
 
 mod append;
@@ -154,7 +155,7 @@ use append_queue::AppendQueue;
 use names::{Form, Names};
 use state::State;
 
-/// A ledger. One for all threads of a program writes their events together.
+/// A ledger. Threads of a program that share one have their events written together.
 ///
 /// A clone shares the queues and open lock files; [`for_caller`](Ledger::for_caller) makes one for
 /// another caller.
@@ -164,13 +165,13 @@ pub struct Ledger {
     locker: FileLocker,
     disk: Arc<dyn Disk>,
     append_queue: Arc<AppendQueue>,
-    /// Whether all names were listed since it was opened.
+    /// True once all names were listed since the ledger was opened.
     is_listed: Arc<AtomicBool>,
     /// The claims as far as this process has read.
     memory: Arc<Mutex<Option<State>>>,
-    /// Told what people should know.
+    /// Called with messages for people.
     tell: Arc<dyn Fn(&str) + Send + Sync>,
-    /// Told when the waiting is over and the writing begins.
+    /// Called when the waiting is over and the writing begins.
     on_locked: Arc<dyn Fn() + Send + Sync>,
     now: fn() -> Timestamp,
     boot_id: String,
@@ -224,13 +225,13 @@ impl Ledger {
         }
     }
 
-    /// Sets who is told what people should know.
+    /// Sets the function that is called with messages for people.
     pub fn with_messages(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self
     }
 
-    /// Does not ask whether the file system is one where locks hold.
+    /// Skips the check that the file system is one where locks hold.
     pub fn trusting_the_file_system(mut self) -> Self {
         self.locker = self.locker.trusting_the_file_system();
         self

@@ -1,18 +1,21 @@
 //! `ledger.lock` among strangers, and the kernel lock before it.
 //!
-//! Strangers make `ledger.lock` with `O_EXCL` or `mkdir`; for us it is a second name of
-//! `.ledger.lock.tmp`, made with `link`, which meets both. So it is never empty, and the inode says
-//! whose it is. Only the holder of `.queue.lock` makes or removes one of ours.
+//! Strangers make `ledger.lock` with `O_EXCL` or `mkdir`. Ours is a second name of
+//! `.ledger.lock.tmp`, made with `link`, which excludes both. So the file is never empty, and its
+//! inode says who made it. Only the holder of `.queue.lock` makes or removes a `ledger.lock` of
+//! ours.
 //!
 //! # Races
 //!
-//! - One of ours dies with both locks: the kernel frees `.queue.lock`, and the next holder of it
-//!   finds a `ledger.lock` that is ours and nobody's.
-//! - Two find the same dead lock: only one of them holds `.queue.lock`.
-//! - Between a look at `ledger.lock` and its removal it becomes another's: it is renamed first,
-//!   looked at under a name nobody else knows, and put back if it is not the one that was meant.
+//! - A process of ours dies with both locks: the kernel frees `.queue.lock`, and its next holder
+//!   finds a `ledger.lock` that is ours and has no living holder.
+//! - Two processes find the same dead lock: only one of them holds `.queue.lock`.
+//! - Between a look at `ledger.lock` and its removal another program makes its own: the file is
+//!   first renamed to a name that no other program knows, looked at there, and put back if it is
+//!   not the one that was meant.
 //! - A stranger takes our lock away because it looks old, while we stand still: we look before and
-//!   after the rename of an event. None of ours can take it meanwhile, as `.queue.lock` is held on.
+//!   after the rename of an event. No other process of ours can take it meanwhile, as we still hold
+//!   `.queue.lock`.
 
 use crate::LedgerError;
 use std::fs;
@@ -35,7 +38,7 @@ use super::{Ledger, names::Form};
 const POLL: Duration = Duration::from_millis(10);
 /// A lock of strangers is not removed before it is this old.
 pub(super) const STALE: Duration = Duration::from_secs(30);
-/// The most that is read of a lock of strangers.
+/// The largest number of bytes that are read of a lock of strangers.
 const RECORD_BYTES_MAX: u64 = 64 * 1024;
 const MODE: u32 = 0o600;
 
@@ -54,24 +57,25 @@ pub(super) struct LedgerLock<'a> {
     own: Identity,
 }
 
-/// A lock that is not ours.
+/// A lock that another program holds.
 pub(super) struct Foreign {
     identity: Identity,
-    /// Its age, by its own text or by the file system, whichever is younger: a text may be in local
-    /// time, and a file may be a copy.
+    /// Its age, by its own text or by the file system, whichever makes it younger: the text may be
+    /// in local time, and the file may be a copy.
     pub(super) age: Duration,
-    /// The known facts about it.
+    /// The facts that are known about its holder.
     pub(super) holder: String,
 }
 
 impl Ledger {
-    /// Locks the ledger: steps 3 and 4. Dropping what is locked so far ends a cancelled wait in
-    /// step 4.
+    /// Locks the ledger: steps 3 and 4. A wait that is cancelled in step 4 drops what is locked so
+    /// far.
     pub(super) fn lock(&self, deadline: Instant) -> Result<LedgerLock<'_>> {
         let held = self.queue(deadline)?;
         let (own, lock) = (self.names.own_lock(), self.names.lock());
         loop {
-            // Anew each time: a record that is older than the lock looks like that of a dead one.
+            // The record is written anew each time: one older than the lock looks like that of a
+            // dead process.
             self.write_record()?;
             match self.disk.link(&own, &lock) {
                 Ok(()) => break,
@@ -80,7 +84,7 @@ impl Ledger {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                // It may have gone in this instant.
+                // The lock may have gone in this instant.
                 let holder = self.foreign_lock()?.map(|foreign| foreign.holder);
                 return Err(LedgerError::ForeignLock {
                     path: lock,
@@ -97,8 +101,8 @@ impl Ledger {
         Ok(held)
     }
 
-    /// Takes the kernel lock and clears what a dead holder of it left: from here on `ledger.lock`,
-    /// if it is there, is a stranger's.
+    /// Takes the kernel lock and clears what a dead holder of it left. From here on, a
+    /// `ledger.lock` that is there is a stranger's.
     pub(super) fn queue(&self, deadline: Instant) -> Result<LedgerLock<'_>> {
         if self.names.form == Form::Af {
             return Err(Error::BadInput(format!(
@@ -117,8 +121,8 @@ impl Ledger {
         Ok(LedgerLock { ledger, queue, own })
     }
 
-    /// Returns the file that is linked to the lock. It is made once, and durable before it is
-    /// linked.
+    /// Returns the file that is linked to the lock. The file is made once, and is durable before
+    /// its first link.
     fn own_lock(&self) -> Result<Identity> {
         let path = self.names.own_lock();
         let failed = |action| {
@@ -128,7 +132,8 @@ impl Ledger {
         let found = self.disk.identity(&path).map_err(failed("look at"))?;
         let is_noted = || matches!(self.disk.exists(&self.names.newest()), Ok(true));
         if let Some(found) = found.filter(|_| is_noted()) {
-            // The note of an event is written after a sync of the directory.
+            // The note exists, and it is written only after a sync of the directory: so the file is
+            // durable.
             return Ok(found);
         }
         if found.is_none() {
@@ -158,7 +163,7 @@ impl Ledger {
         identity.map_err(|source| Error::io("look at", path, source))
     }
 
-    /// Removes `ledger.lock` if it is ours. Returns false if it is not, and stays.
+    /// Removes `ledger.lock` if it is ours. Returns false, and leaves it, if it is not.
     fn remove_own(&self, own: Identity) -> Result<bool> {
         let to = displaced(&self.names.lock());
         let is_ours = self.displace(&self.names.lock(), to.clone(), own)?;
@@ -169,8 +174,8 @@ impl Ledger {
         Ok(is_ours)
     }
 
-    /// Renames a file if it is the one that is meant. Returns false if it is another, which is put
-    /// back, or none.
+    /// Renames a file if it is the one that is meant. Returns false if there is none, or another,
+    /// which is put back.
     pub(super) fn displace(&self, from: &PathBuf, to: PathBuf, meant: Identity) -> Result<bool> {
         let failed = |source| Error::io("move", from, source);
         match self.disk.rename_without_replacing(from, &to) {
@@ -182,13 +187,14 @@ impl Ledger {
             return Ok(true);
         }
         if self.disk.rename_without_replacing(&to, from).is_err() {
-            // A third one is there by now. What was moved is kept.
+            // A third file has the name by now, so the moved one stays where it is, and a message
+            // tells of it.
             (self.tell)(&format!("{} was moved to {}", from.display(), to.display()));
         }
         moved.map(|_| false).map_err(failed)
     }
 
-    /// Returns the lock that is there, if it is not ours.
+    /// Returns the lock that is there if it is a stranger's.
     pub(super) fn foreign_lock(&self) -> Result<Option<Foreign>> {
         let path = self.names.lock();
         let Some(identity) = self.lock_identity()? else {
@@ -242,8 +248,8 @@ impl LedgerLock<'_> {
         Error::lost(Box::new(context), reason)
     }
 
-    /// Moves a stale lock of strangers aside, and returns where to. Returns `None` if it is another
-    /// by now.
+    /// Moves a stale lock of strangers aside, and returns its new path. Returns `None` if another
+    /// lock is there by now.
     pub(super) fn take_out(&self, foreign: &Foreign) -> Result<Option<PathBuf>> {
         let lock = self.ledger.names.lock();
         let to = aside(&lock);
@@ -254,16 +260,16 @@ impl LedgerLock<'_> {
 
 impl Drop for LedgerLock<'_> {
     fn drop(&mut self) {
-        // Without the kernel lock, another of ours may have linked the same file by now.
+        // Without the kernel lock, another process of ours may have linked the same file by now.
         let is_locked = self.queue.check().is_ok();
         if is_locked && matches!(self.ledger.lock_identity(), Ok(Some(at)) if at == self.own) {
-            // A file that stays is removed by the next of our processes.
+            // If the removal fails, the next process of ours removes the file.
             let _ = self.ledger.remove_own(self.own);
         }
     }
 }
 
-/// Returns when a wait that begins now ends.
+/// Returns the instant at which a wait that begins now ends.
 pub(super) fn deadline(ledger: &Ledger) -> Instant {
     clock::after(Instant::now(), ledger.locker.timeout())
 }

@@ -30,13 +30,14 @@ pub(super) struct Names {
 /// The meaning of a name in the directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// An event.
+    /// An event, by its number.
     Event(u64),
-    /// A name like that of an event. Programs that count files by `event-*.json` would count it.
+    /// A name like that of an event. Programs that count files by `event-*.json` would count it,
+    /// too.
     AlmostEvent,
     /// `ledger.lock`.
     Lock,
-    /// A file that is being written, or was when its process died.
+    /// A file that is being written, or that a process left when it died.
     Temporary,
     /// A file of ours, or one that was moved aside.
     Ours,
@@ -68,17 +69,17 @@ impl Names {
         })
     }
 
-    /// The lock that strangers take, too.
+    /// Returns the path of the lock that strangers take, too.
     pub(super) fn lock(&self) -> PathBuf {
         self.ledger.join("ledger.lock")
     }
 
-    /// The file that is linked to the lock while one of ours has it.
+    /// Returns the path of the file that is linked to the lock while a process of ours has it.
     pub(super) fn own_lock(&self) -> PathBuf {
         self.ledger.join(".ledger.lock.tmp")
     }
 
-    /// The kernel lock that ours queue on.
+    /// Returns the path of the kernel lock that our processes queue on.
     pub(super) fn queue(&self) -> PathBuf {
         self.ledger.join(".queue.lock")
     }
@@ -101,7 +102,7 @@ impl Names {
         self.directory.join("locks")
     }
 
-    /// A new event before it has a number. Nobody can guess it.
+    /// Returns an unguessable name for an event that has no number yet.
     pub(super) fn temporary(&self) -> PathBuf {
         let name = unguessable_name(OsStr::new("event-new"), TEMPORARY);
         self.ledger.join(name)
@@ -123,7 +124,8 @@ impl Names {
         }
     }
 
-    /// Only the one spelling of a number is an event: six digits, or more where it has more.
+    /// Returns the number of an event's name, if the number is spelled the one way that counts: six
+    /// digits, or more if it needs more.
     fn sequence_of(&self, name: &OsStr) -> Option<u64> {
         let digits = match self.form {
             Form::Seed => name.to_str()?.strip_prefix("event-")?,
@@ -136,12 +138,12 @@ impl Names {
     }
 }
 
-/// Returns a name beside a path that is out of everybody's way, and that nobody can guess.
+/// Returns an unguessable name beside a path, under which a file is kept out of the way.
 pub(super) fn aside(path: &Path) -> PathBuf {
     path.with_file_name(hidden(path, ASIDE))
 }
 
-/// Returns a name beside a path for what is about to be removed.
+/// Returns a name beside a path for a file that is about to be removed.
 pub(super) fn displaced(path: &Path) -> PathBuf {
     path.with_file_name(hidden(path, TEMPORARY))
 }

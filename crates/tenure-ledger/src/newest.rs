@@ -1,17 +1,17 @@
-//! The newest event, at a cost that does not grow; and the proof of what was acknowledged.
+//! The newest event, at a cost that does not grow; and the proof of which events were acknowledged.
 //!
-//! `.newest` holds the number and the inode of the newest event that one of ours made durable, the
-//! boot it happened in, the inode of the snapshot there was, and a checksum of that. Where all of
-//! it is so, no power was lost since and no stranger appended: nothing needs to be synced or looked
-//! for. Where it is not, all names are listed.
+//! `.newest` holds the number and the inode of the newest event that a process of ours made
+//! durable, the boot in which it did so, the inode of the snapshot at that time, and a checksum of
+//! all that. If all of it still holds, no power was lost since and no stranger appended: nothing
+//! needs to be synced or looked for. Otherwise all names are listed.
 //!
-//! # What is missing
+//! # Missing events
 //!
-//! The higher of a valid `.newest`, of any boot, and a valid snapshot proves which numbers were
-//! acknowledged: both are written when the events are durable. A number that is missing at or below
-//! it, or below an event that is there, is an error that names it. Nothing is moved and nothing is
-//! appended: whatever lies behind it may have been acknowledged, and a number that came again would
-//! be a token that came again.
+//! A valid `.newest`, of any boot, and a valid snapshot prove which numbers were acknowledged: both
+//! are written once the events are durable, and the higher of the two counts. A number that is
+//! missing at or below it, or below an event that is there, is an error that names it. Nothing is
+//! moved and nothing is appended: an event behind the gap may have been acknowledged, and a number
+//! that came again would be a token that came again.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -28,9 +28,9 @@ use super::lock::LedgerLock;
 use super::names::Meaning;
 use super::{Ledger, event::EVENT_BYTES_MAX};
 
-/// The largest number of events of strangers that are synced.
+/// The largest number of strangers' events that are synced.
 const SYNCED_MAX: u64 = 1024;
-/// A ledger with at most this many events is listed once by everyone who opens it.
+/// A ledger with at most this many events is listed once by each process that opens it.
 const LISTED_MAX: u64 = 1024;
 /// The most events after the noted one that are looked for one by one.
 const WALKED_MAX: u64 = 64;
@@ -71,8 +71,8 @@ impl Note {
 }
 
 impl Ledger {
-    /// Returns the number of the newest event, 0 if there is none. A number that is missing below
-    /// it, or below one that was acknowledged, is an error where names are listed.
+    /// Returns the number of the newest event, 0 if there is none. Fails if the names had to be
+    /// listed and a number below it, or below an acknowledged one, is missing.
     pub fn newest(&self) -> Result<u64> {
         let note = self.note();
         if let Some(note) = &note
@@ -88,7 +88,7 @@ impl Ledger {
         self.newest_listed(self.acknowledged(note.as_ref()))
     }
 
-    /// Fails if the event after the last that a reader found is missing, and not yet to come.
+    /// Fails if the event after the last that a reader found is missing, rather than yet to come.
     pub(super) fn require_end(&self, next: u64) -> Result<()> {
         let note = self.note();
         match &note {
@@ -118,7 +118,7 @@ impl Ledger {
         let newest = listed.last().copied().unwrap_or(0).max(acknowledged);
         if listed.len() as u64 != newest {
             for sequence in 1..=newest {
-                // One that came while the names were listed may be missing among them.
+                // An event that came while the names were listed may be missing among them.
                 if !listed.contains(&sequence) && !self.has(sequence)? {
                     return Err(Error::corrupt(self.names.event(sequence), GAP));
                 }
@@ -146,7 +146,7 @@ impl Ledger {
         exists.map_err(|source| Error::io("look for", path, source))
     }
 
-    /// Step 5: returns the newest event, which is durable then, as are all before it.
+    /// Returns the newest event, once it and all before it are durable: step 5.
     pub(super) fn newest_durable(&self, held: &LedgerLock<'_>) -> Result<u64> {
         let note = self.note();
         if let Some(note) = &note
@@ -169,8 +169,8 @@ impl Ledger {
         Ok(newest)
     }
 
-    /// Removes events of ours that never got a number, of processes from before the boot. One that
-    /// stays is found by `verify`.
+    /// Removes events without a number that our processes left before this boot. A file that cannot
+    /// be removed stays, and `verify` finds it.
     fn remove_leftovers(&self) {
         let up = Duration::from_millis(clock::boot_now());
         let names = self.disk.names(self.names.ledger()).unwrap_or_default();
@@ -182,30 +182,31 @@ impl Ledger {
         }
     }
 
-    /// Syncs events that nobody proved to be durable: those of strangers, and those of one of ours
-    /// that died or failed before it noted them.
+    /// Syncs events whose durability is unproved: those of strangers, and those of processes of
+    /// ours that died or failed before the note.
     fn sync_since(&self, durable: u64, newest: u64) -> Result<()> {
         for sequence in durable.max(newest.saturating_sub(SYNCED_MAX)) + 1..=newest {
             let path = self.names.event(sequence);
             match self.disk.sync_file(&path) {
-                // Someone removed it, or wrote behind it without the lock.
+                // The event was removed, or another program wrote behind it without the lock.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     return Err(Error::corrupt(&path, GAP));
                 }
                 synced => synced.map_err(|source| Error::io("sync", path, source))?,
             }
         }
-        // One that is torn would be hidden for ever behind the next.
+        // A torn newest event would be hidden for ever behind the next one.
         let path = self.names.event(newest);
         let bytes = self.read_bytes(newest)?.unwrap_or_default();
         event::check(&bytes).map_err(|problem| Error::corrupt(&path, problem))?;
-        // Before ours are placed: one of them that survived a power loss alone would leave a gap.
+        // The sync comes before our events are placed: one of ours that survived a power loss alone
+        // would leave a gap.
         let ledger = self.names.ledger();
         let synced = self.disk.sync_directory(ledger);
         synced.map_err(|source| Error::io("sync", ledger, source))
     }
 
-    /// Returns true if what a note says is so: no power was lost since.
+    /// Returns true if the note still holds, so that no power was lost since.
     fn is_exact(&self, note: &Note) -> bool {
         let identity = self.disk.identity(&self.names.event(note.sequence));
         note.boot_id == self.boot_id
@@ -213,12 +214,13 @@ impl Ledger {
             && self.snapshot_inode() == note.snapshot
     }
 
-    /// Returns true if all names were listed before, or are too many to be listed by everybody.
+    /// Returns true if this process has listed all names, or if they are too many for each process
+    /// to list.
     fn is_known(&self, note: &Note) -> bool {
         note.sequence > LISTED_MAX || self.is_listed.load(Ordering::Relaxed)
     }
 
-    /// Returns true if an event and the one behind it are not there.
+    /// Returns true if neither this event nor the one behind it is there.
     fn is_end(&self, next: u64) -> Result<bool> {
         Ok(!self.has(next)? && !self.has(next + 1)?)
     }
@@ -233,7 +235,7 @@ impl Ledger {
         Note::parse(&String::from_utf8(bytes.ok()??).ok()?)
     }
 
-    /// Notes the newest event, which is durable. A note that cannot be written is not missed.
+    /// Notes the newest event, which is durable. If the note cannot be written, nothing is lost.
     pub(super) fn write_note(&self, newest: u64, identity: Identity) {
         let path = self.names.newest();
         let text = Note::text(

@@ -1,4 +1,4 @@
-//! Events in order. Nobody who reads takes a lock: an event never changes.
+//! Events in order. Readers take no lock, as an event never changes.
 
 use tenure_core::{Error, Result};
 
@@ -7,7 +7,7 @@ use super::event;
 use crate::event::Event;
 
 impl Ledger {
-    /// Returns an event, `None` if there is none of this number yet.
+    /// Returns an event, or `None` if there is none of this number yet.
     pub fn event(&self, sequence: u64) -> Result<Option<Event>> {
         let Some(bytes) = self.read_bytes(sequence)? else {
             return Ok(None);
@@ -20,7 +20,7 @@ impl Ledger {
     }
 
     /// Returns the events after a number, in order. The last item is an error if the next event is
-    /// missing and not yet to come.
+    /// missing, rather than yet to come.
     pub fn events_after(&self, sequence: u64) -> impl Iterator<Item = Result<Event>> + '_ {
         let mut next = Some(sequence);
         std::iter::from_fn(move || {
@@ -34,7 +34,7 @@ impl Ledger {
         })
     }
 
-    /// Returns an event that must be there.
+    /// Returns an event, and fails if it is not there.
     pub fn require_event(&self, sequence: u64) -> Result<Event> {
         if let Some(event) = self.event(sequence)? {
             return Ok(event);

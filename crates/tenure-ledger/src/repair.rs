@@ -1,16 +1,16 @@
-//! Mending a ledger, under its lock. What is taken out is kept.
+//! Mending a ledger, under its lock. Everything that is taken out is kept.
 //!
 //! # A missing event
 //!
-//! Its number was an event's, and perhaps a token. So it never comes again, and nothing behind it
-//! is moved: an event that says `event_missing` takes its place. An event that cannot be read gets
-//! a second name first, so that at no moment its number is free. *Crash:* the next repair fills
-//! what is left.
+//! The missing number was an event's, and perhaps a token. So the number never comes again, and
+//! nothing behind it is moved: an event that says `event_missing` takes its place. An event that
+//! cannot be read gets a second name first, so that its number is free at no moment. *Crash:* the
+//! next repair fills the numbers that are left.
 //!
-//! What the event said may have ended or changed any claim from before it, or of its node if that
-//! can still be read. Replaying `event_missing` ends all of these, so that nobody acts on them;
-//! then `lock_reaped` is appended for each, as the replay of other programs knows only that.
-//! *Crash:* whoever claims or reaps next does it.
+//! The lost event may have ended or changed any earlier claim, or only claims on its node if that
+//! can still be read. Replaying `event_missing` ends all of these, so that no owner acts on them.
+//! Then `lock_reaped` is appended for each, as the replay of other programs knows only that.
+//! *Crash:* the next claim or reap does it.
 
 use std::path::Path;
 
@@ -26,11 +26,10 @@ use super::names::aside;
 use super::verify::{Cure, Flaw};
 use super::{Ledger, names::Form};
 
-/// Whether a person has looked at the findings, and wants those mended that a program cannot be
-/// sure of.
+/// A person's consent, after a look at the findings, to repairs that a program cannot be sure of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirmed {
-    /// Only files that are in nobody's way are taken out.
+    /// Only files that are in the way of no program are taken out.
     No,
     /// Missing events are marked as such, claims that may be over are ended, and a lock of another
     /// program that is older than 30 s is moved aside.
@@ -38,10 +37,11 @@ pub enum Confirmed {
 }
 
 impl Ledger {
-    /// Looks at every file, and repairs what can be repaired. Findings say what was done.
+    /// Looks at every file, and repairs what can be repaired. The findings say what was done.
     ///
     /// A foreign lock is moved aside first, under a lock of its own. If the wait for the second
-    /// lock is cancelled or times out, it stays moved, and a second call does the rest.
+    /// lock is cancelled or times out, the foreign lock stays moved, and a second call does the
+    /// rest.
     pub fn repair(&self, confirmed: Confirmed) -> Result<Verified> {
         let mut done = Vec::new();
         if confirmed == Confirmed::Yes {
@@ -64,7 +64,7 @@ impl Ledger {
             let findings = flaws.into_iter().map(|flaw| flaw.finding);
             done.extend(findings.filter(|finding| finding.repaired));
             if fills {
-                // What is known from before does not know that an event is missing.
+                // The claims remembered from before do not know that an event is missing.
                 self.forget()?;
             }
             if fills || ends {
@@ -112,7 +112,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Puts `event_missing` in the place of an event. Returns what was done.
+    /// Puts `event_missing` in the place of an event, and returns a sentence that says so.
     fn fill(&self, path: &Path, node: Option<&str>) -> Result<String> {
         let failed = |source| Error::io("repair", path, source);
         let event = event::missing(node);
@@ -131,7 +131,7 @@ impl Ledger {
         ))
     }
 
-    /// Reaps the claims that are over since an event is missing, and those that last too long.
+    /// Reaps the claims that are over because an event is missing, and those that last too long.
     fn end_claims(&self, held: &LedgerLock<'_>) -> Result<Vec<Finding>> {
         let mut ended = Vec::new();
         loop {

@@ -1,15 +1,15 @@
 //! The claims without replaying everything.
 //!
 //! `.snapshot.json` holds the claims as of some event, bound to that event by its number and the
-//! SHA-256 of its file. A process that replayed more than 256 events writes it, without a sync. One
-//! that is missing, torn, changed, or of another ledger is not used: then everything is replayed,
-//! with the same answer.
+//! SHA-256 of its file. A process that replayed more than 256 events writes it, without a sync. A
+//! snapshot that is missing, torn, changed, or of another ledger is not used: everything is
+//! replayed instead, with the same answer.
 //!
-//! A whole snapshot proves that its events were there (see [`newest`](super::newest)), so the names
+//! A whole snapshot proves that its events were there (see [`newest`](super::newest)). So the names
 //! of events are durable before it is written.
 //!
-//! Its digest covers all events up to then, so that [`verify`](super::verify) finds one that was
-//! edited.
+//! The snapshot's digest covers all events up to then, so that [`verify`](super::verify) finds an
+//! edited one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,17 +31,17 @@ pub(super) const REPLAYED_MAX: u64 = 256;
 /// The largest snapshot that is read.
 const SNAPSHOT_BYTES_MAX: u64 = 256 << 20;
 
-/// What an event was to the claims.
+/// The effect of an event on the claims.
 pub(super) enum Applied {
     Well,
-    /// Other programs may fail on it.
+    /// The event counts, but other programs may fail on it.
     Odd(String),
-    /// Nobody knows who has its node, if it names one.
+    /// The event is not whole. The owner of the node, if it names one, is unknown.
     Malformed {
         node: Option<String>,
         problem: String,
     },
-    /// It stands for one that is gone.
+    /// The event stands for one that is gone.
     Missing,
 }
 
@@ -50,16 +50,16 @@ pub(super) enum Applied {
 pub(super) struct State {
     /// The number of the event, 0 before the first.
     pub(super) sequence: u64,
-    /// The SHA-256 of its file.
+    /// The SHA-256 of the event's file.
     event: Sha256Sum,
-    /// The SHA-256 of the digest before it and of its own.
+    /// The SHA-256 of the digest before this event and of `event`.
     digest: Sha256Sum,
     pub(super) claims: Claims,
-    /// The events that were replayed since the last snapshot.
+    /// The number of events that were replayed since the last snapshot.
     replayed: u64,
 }
 
-/// The file.
+/// The content of `.snapshot.json`.
 #[derive(Serialize, Deserialize)]
 struct Snapshot {
     /// The SHA-256 of `state`, as it is written here.
@@ -78,7 +78,7 @@ struct Kept {
 }
 
 impl State {
-    /// Goes on by one event.
+    /// Applies the next event.
     pub(super) fn apply(&mut self, sequence: u64, bytes: &[u8]) -> Result<Applied, String> {
         let said = AboutClaims::parse(bytes)?;
         self.event = Sha256Sum::of(bytes);
@@ -142,7 +142,7 @@ impl State {
 }
 
 impl Ledger {
-    /// Returns the claims as of the newest event. Takes no lock.
+    /// Returns the claims as of the newest event, without a lock.
     pub(super) fn state(&self) -> Result<State> {
         let mut state = self.replay(u64::MAX)?;
         self.require_end(state.sequence + 1)?;
@@ -152,7 +152,7 @@ impl Ledger {
         Ok(state)
     }
 
-    /// Returns the claims as of an event that is durable, as are all before it.
+    /// Returns the claims as of an event; it and all before it are durable.
     pub(super) fn state_at(&self, sequence: u64) -> Result<State> {
         let mut state = self.replay(sequence)?;
         if state.sequence < sequence {
@@ -181,13 +181,14 @@ impl Ledger {
         state.replayed > self.replayed_max
     }
 
-    /// A process that may not write here replays again the next time.
+    /// Writes the snapshot. A process that may not write here replays again the next time.
     fn write_snapshot(&self, state: &mut State) {
         state.replayed = 0;
         let _ = replace_cache(&*self.disk, &self.names.snapshot(), &state.to_file());
     }
 
-    /// Returns what this process or the snapshot knows, if it is of this very ledger; else nothing.
+    /// Returns the claims that this process or the snapshot knows, if they are of this very ledger;
+    /// otherwise those before the first event.
     fn known_state(&self, last: u64) -> Result<State> {
         let memory = lock(&self.memory).take();
         for state in [memory, self.snapshot()].into_iter().flatten() {
@@ -224,14 +225,14 @@ impl Ledger {
         Ok(bytes.is_some_and(|bytes| Sha256Sum::of(&bytes) == state.event))
     }
 
-    /// Keeps what was read for the next time.
+    /// Keeps the claims that were read for the next time.
     pub(super) fn remember(&self, state: Option<State>) {
         if state.is_some() {
             *lock(&self.memory) = state;
         }
     }
 
-    /// Forgets what was read: the events were changed.
+    /// Forgets the claims that were read, as the events were changed.
     pub(super) fn forget(&self) -> Result<()> {
         *lock(&self.memory) = None;
         let path = self.names.snapshot();

@@ -22,7 +22,7 @@ fn new() -> (tempfile::TempDir, Ledger) {
     (root, ledger)
 }
 
-/// Someone of this name.
+/// Returns a caller with this owner.
 pub(super) fn asker(owner: &str) -> Asker {
     Asker {
         session: SessionId::parse(owner).unwrap(),
@@ -38,7 +38,7 @@ fn caller(owner: &str) -> FileCaller {
     FileCaller::new(asker(owner), WAIT)
 }
 
-/// The ledger for a caller whose waits end with this.
+/// Returns the ledger for a caller whose waits this ends.
 fn cancelled_by(ledger: &Ledger, cancel: &Cancel) -> Ledger {
     let mut caller = caller("ana");
     caller.cancel = cancel.clone();
@@ -236,7 +236,7 @@ fn pauses_between_tries_and_the_wait_for_an_event_are_cancelled() {
         let (ledger, cancel) = (&ledger, &cancel);
         let started = Instant::now();
         let tried = cancelled.append_retrying(&policy, |newest| {
-            // Someone is faster, so that a pause follows.
+            // Another append comes first, so that a pause follows.
             ledger.append(&event(newest as usize)).unwrap();
             cancel.cancel();
             Ok::<_, Error>(Some(event(0)))
@@ -322,7 +322,7 @@ fn the_newest_event_is_found_with_any_note_and_a_missing_one_is_named() {
         assert_named(missing);
         put(&ledger, missing);
     }
-    // What is acknowledged may be behind all that is there.
+    // The acknowledged number may be higher than that of every event that is there.
     note(&newest::Note::text(1001, 1, "other-boot", 0));
     assert_named(1001);
     assert!(!ledger.has(1002).unwrap());

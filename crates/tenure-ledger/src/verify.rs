@@ -1,4 +1,4 @@
-//! Finding the faults of a ledger. Nothing is changed, and no lock is taken.
+//! Finding the faults of a ledger, without a change and without a lock.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ use super::state::{Applied, State};
 /// The most missing events that are filled.
 const FILLED_MAX: u64 = 1024;
 
-/// A look at a whole ledger, with what can be done about each finding.
+/// The findings of a look at a whole ledger, with the cure for each.
 #[derive(Debug, Default)]
 pub(super) struct Flaws {
     /// The number of events before the first gap.
@@ -27,7 +27,7 @@ pub(super) struct Flaws {
     pub(super) flaws: Vec<Flaw>,
 }
 
-/// One thing that is wrong, and its cure.
+/// A fault, and its cure.
 #[derive(Debug)]
 pub(super) struct Flaw {
     pub(super) finding: Finding,
@@ -36,14 +36,14 @@ pub(super) struct Flaw {
     pub(super) node: Option<String>,
 }
 
-/// The action of a repair.
+/// The repair of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cure {
-    /// Nothing that a program could decide.
+    /// No program can decide what to do.
     None,
     /// Moves the file out of the way, and keeps it.
     MoveAside,
-    /// Removes it, as no event is lost with it.
+    /// Removes the file, as no event is lost with it.
     Remove,
     /// Moves a lock aside, if its maker is gone.
     TakeOut,
@@ -71,13 +71,13 @@ impl Cure {
     }
 }
 
-/// The observations of one look at the events.
+/// The state of one look at the events.
 #[derive(Default)]
 struct History {
     state: State,
     /// The snapshot, until its event is met.
     snapshot: Option<State>,
-    /// Whether an event is missing, so that the claims are not known for sure.
+    /// True if an event is missing, so that the claims are not known for sure.
     has_gap: bool,
 }
 
@@ -91,7 +91,8 @@ impl Ledger {
 
     pub(super) fn flaws(&self) -> Result<Flaws> {
         let ledger = self.names.ledger();
-        // Before the names are listed: what is acknowledged later may not be among them.
+        // The acknowledged number is read before the names are listed: an event acknowledged later
+        // may not be among them.
         let acknowledged = self.acknowledged(self.note().as_ref());
         let names = self.disk.names(ledger);
         let mut names = names.map_err(|source| Error::io("list", ledger, source))?;
@@ -112,7 +113,7 @@ impl Ledger {
                 Meaning::Temporary if self.age_of(&shown) > STALE => {
                     found.add(&shown, "it was left by a process that ended", Cure::Remove);
                 }
-                // In the other form names that are not events are nobody's concern.
+                // In the other form, names that are not events are no fault.
                 Meaning::Foreign if self.names.form == Form::Seed => {
                     found.add(&shown, "it is not part of a ledger", Cure::None);
                     found.last().finding.repair = "move it away if no program needs it".into();
@@ -154,7 +155,7 @@ impl Ledger {
         let newest = listed.last().copied().unwrap_or(0).max(acknowledged);
         let missing = newest.saturating_sub(listed.len() as u64);
         for sequence in 1..=newest {
-            // Some that came while the names were listed may be missing among them.
+            // An event that came while the names were listed may be missing among them.
             if listed.contains(&sequence) || self.has(sequence)? {
                 self.verify_event(sequence, &mut history, found);
                 continue;
@@ -207,7 +208,7 @@ impl Ledger {
                 found.add(&name, &problem, Cure::Fill);
                 found.last().node = node;
             }
-            // What followed from an event that is gone may look odd without it.
+            // An event that followed from one that is gone may look odd without it.
             Ok(Applied::Missing) => history.has_gap = true,
             Err(problem) => found.add(&name, &problem, cure),
         }

@@ -25,7 +25,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The proof of a server's identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// None: the connection is only encrypted, if `sslmode` asks for it.
+    /// No proof: the connection is only encrypted, if `sslmode` asks for it.
     None,
     /// A certificate that one of these authorities signed (`verify-ca`).
     Authority(Roots),
@@ -42,7 +42,7 @@ pub(crate) enum Roots {
     File(PathBuf),
 }
 
-/// The address of a database.
+/// The address of a database, with everything its URL says about connecting.
 #[derive(Clone)]
 pub struct Address {
     pub(crate) config: Config,
@@ -83,7 +83,7 @@ impl Address {
             config.host("/var/run/postgresql");
         }
         if is_local(&config) {
-            // There is no TLS on a socket of this machine, whatever is asked for.
+            // A socket of this machine has no TLS, whatever is asked for.
             config.ssl_mode(SslMode::Disable);
         }
         let name = match config.get_application_name() {
@@ -109,7 +109,7 @@ impl Address {
         })
     }
 
-    /// Returns the same address with more in its application name.
+    /// Returns this address with more in its application name.
     pub(crate) fn named(&self, what: &str) -> Address {
         let mut address = self.clone();
         let name = self.config.get_application_name().unwrap_or("tenure");
@@ -141,9 +141,10 @@ impl Address {
 /// Returns a name for a statement, in quotes if it would mean another one without them.
 fn quoted(name: &str) -> String {
     let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'_' | b'0'..=b'9');
-    match name.bytes().all(is_plain) && !name.starts_with(|first: char| first.is_ascii_digit()) {
-        true => name.to_owned(),
-        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    if name.bytes().all(is_plain) && !name.starts_with(|first: char| first.is_ascii_digit()) {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "\"\""))
     }
 }
 
@@ -171,8 +172,8 @@ impl fmt::Debug for Address {
     }
 }
 
-/// Returns true if every host is a socket of this machine. If the URL has `hostaddr`, that is
-/// connected to.
+/// Returns true if every host is a socket of this machine. If the URL has `hostaddr`, the
+/// connection goes there.
 fn is_local(config: &Config) -> bool {
     let hosts = config.get_hosts();
     !hosts.is_empty()

@@ -6,12 +6,12 @@
 //! Settings of an administrator or a role against long waits do not apply to a connection that
 //! holds locks: no statement, session or transaction timeout ends it.
 //!
-//! The server looks after a client that has vanished. One whose socket is closed is noticed within
-//! a second during a statement, and at once otherwise. One that is cut off is noticed after about
-//! 11 s: by keepalives where nothing is under way, and by `tcp_user_timeout` where a reply is. The
-//! kernel sends no keepalives while a reply waits to be acknowledged, and would send that again for
-//! a quarter of an hour. Both are longer than the 3 s after which a holder that is cut off knows
-//! it.
+//! The server notices a client that has vanished. A closed socket is noticed within a second during
+//! a statement, and at once otherwise. A client that is cut off is noticed after about 11 s: by
+//! keepalives where nothing is under way, and by `tcp_user_timeout` where a reply is. The kernel
+//! sends no keepalives while a reply waits to be acknowledged, and would repeat the reply for a
+//! quarter of an hour. Both times are longer than the 3 s after which a holder that is cut off
+//! knows it.
 //!
 //! # Ending
 //!
@@ -23,8 +23,8 @@
 //!    comes before its statement is lost.
 //! 3. After two seconds the socket is closed. The server notices within a second.
 //!
-//! A crash at any step closes the socket: step 3. The connection's place in a pool is given back
-//! after the last step.
+//! A crash at any step closes the socket, as step 3 does. The connection's place in a pool is given
+//! back after the last step.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ use crate::fault::{explain, is_away, is_passing, message, unreachable};
 use crate::{Address, tls};
 
 /// The longest time for one attempt, however much time there is: a server without room says so, and
-/// is asked again; one that says nothing is not there.
+/// is asked again; a server that says nothing is not there.
 const ATTEMPT: Duration = Duration::from_secs(15);
 /// The time that a server far away needs to answer at all, also for a request that does not wait.
 const ANSWER_MIN: Duration = Duration::from_secs(3);
@@ -58,13 +58,13 @@ const GOODBYE: Duration = Duration::from_millis(20);
 /// The time for which a statement is cancelled before the socket is closed under it.
 const CANCEL: Duration = Duration::from_secs(2);
 
-/// Sets a session up, in one round trip. The first two statements come before all else: what
-/// follows may take longer than an administrator allows a statement, and must not find operators or
-/// functions that somebody put into a schema of the role's search path. Only what this server knows
-/// is set.
+/// Sets a session up, in one round trip. The first two statements come before all else: the rest
+/// may take longer than an administrator allows a statement, and must not find operators or
+/// functions that another role put into a schema of the search path. Only settings that this server
+/// knows are set.
 ///
-/// It relies on no isolation: it reads no rows of ours. It is sent without preparing, so that a
-/// pooler that shares sessions gets as far as its proof.
+/// The set-up relies on no isolation, as it reads no rows of ours. It is sent without preparing, so
+/// that a pooler that shares sessions gets as far as its proof.
 const SET_UP: &str = "SET statement_timeout = 0; SET search_path = pg_catalog, pg_temp;
     SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('server_version_num'),
         pg_catalog.current_setting('server_version'), pg_catalog.set_config(known.name, wanted.value, false)
@@ -95,11 +95,11 @@ pub(crate) struct Connection {
     notifications: Option<mpsc::UnboundedReceiver<Notification>>,
     cancel: Cancel,
     pub(crate) runtime: Handle,
-    /// Its place in a pool.
+    /// The place in a pool that the connection takes up.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The version of a server.
+/// The version of the server, as a number and as text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerVersion {
     /// The major version.
@@ -173,12 +173,12 @@ impl Connection {
         &self.server
     }
 
-    /// Returns a receiver of its end, with the reason.
+    /// Returns a receiver that learns the reason when the connection ends.
     pub(crate) fn over(&self) -> watch::Receiver<Option<String>> {
         self.over.clone()
     }
 
-    /// Returns true if it is over, as far as is known without asking.
+    /// Returns true if the connection is over, as far as is known without asking.
     pub(crate) fn is_over(&self) -> bool {
         self.client().is_closed() || self.over.borrow().is_some()
     }
@@ -199,7 +199,7 @@ impl Connection {
         self.notifications.take()
     }
 
-    /// Returns our error for that of a statement on it.
+    /// Returns our error for a statement that failed on this connection.
     pub(crate) fn explain(&self, error: &tokio_postgres::Error) -> Error {
         explain(&self.cancel.address, error)
     }
@@ -236,12 +236,11 @@ async fn end(client: Arc<Client>, mut driver: JoinHandle<()>, cancel: Cancel) {
 
 impl Cancel {
     async fn send(&self) -> Result<()> {
-        let sent = match self.address.is_plain() {
-            true => self.token.cancel_query(NoTls).await,
-            false => {
-                let tls = tls::connector(&self.address.proof)?;
-                self.token.cancel_query(tls).await
-            }
+        let sent = if self.address.is_plain() {
+            self.token.cancel_query(NoTls).await
+        } else {
+            let tls = tls::connector(&self.address.proof)?;
+            self.token.cancel_query(tls).await
         };
         sent.map_err(|error| explain(&self.address, &error))
     }
@@ -250,10 +249,10 @@ impl Cancel {
 /// The reason why there is no connection.
 #[derive(Debug)]
 pub(crate) enum ConnectFailure {
-    /// No room, or starting up.
+    /// The server has no room, or is starting up.
     Passing(Error),
-    /// Refused, reset, or ended by the server: it restarts, or an administrator ended the session.
-    /// Opening a store waits for that; a store that is open does not.
+    /// The connection was refused, reset, or ended by the server: it restarts, or an administrator
+    /// ended the session. Opening a store waits for the server; a store that is open does not.
     Away(Error),
     /// The deadline came before the answer.
     Late(Error),
@@ -262,7 +261,7 @@ pub(crate) enum ConnectFailure {
 }
 
 impl ConnectFailure {
-    /// Returns the failure of what did not answer before its deadline.
+    /// Returns the failure for a server that did not answer before the deadline.
     pub(crate) fn late(address: &Address) -> Self {
         ConnectFailure::Late(unreachable(address, "no answer in time"))
     }
@@ -280,16 +279,17 @@ impl ConnectFailure {
 /// Returns the error for a connection that was open.
 impl From<Error> for ConnectFailure {
     fn from(error: Error) -> Self {
-        match error.is_passing() {
-            true => ConnectFailure::Away(error),
-            false => ConnectFailure::Final(error),
+        if error.is_passing() {
+            ConnectFailure::Away(error)
+        } else {
+            ConnectFailure::Final(error)
         }
     }
 }
 
-/// Opens something at a server. While the server has no room or is away, that is tried again for as
-/// long as `wait`; it is tried once if that is zero. The deadline of an attempt leaves a server far
-/// away the time to answer.
+/// Opens something at a server. While the server has no room or is away, the attempt is repeated
+/// for as long as `wait`, or made once if that is zero. The deadline of an attempt leaves a server
+/// far away the time to answer.
 pub(crate) async fn open_with_retry<T, F>(
     address: &Address,
     wait: Duration,
@@ -318,12 +318,12 @@ where
 #[derive(Default)]
 pub(crate) struct ConnectPauses {
     failed: u32,
-    /// The error of the attempt before: it says more than that the last one came too late.
+    /// The error of the attempt before: it says more than "the last attempt came too late".
     last: Option<Error>,
 }
 
 impl ConnectPauses {
-    /// Waits before the next attempt. Fails if there is none, or no time for it.
+    /// Waits before the next attempt. Fails if there is to be none, or no time is left for it.
     pub(crate) async fn pause(&mut self, failure: ConnectFailure, deadline: Instant) -> Result<()> {
         let error = match failure {
             ConnectFailure::Passing(error) => error,
@@ -362,16 +362,13 @@ async fn reach(address: &Arc<Address>, settings: &str) -> Result<Connection, Con
     let refused = |error| connect_failure(address, &error);
     let (over, ended) = watch::channel(None);
     let (sender, notifications) = mpsc::unbounded_channel();
-    let (client, driver) = match address.is_plain() {
-        true => {
-            let (client, connection) = address.config.connect(NoTls).await.map_err(refused)?;
-            (client, tokio::spawn(drive(connection, over, sender)))
-        }
-        false => {
-            let tls = tls::connector(&address.proof).map_err(ConnectFailure::Final)?;
-            let (client, connection) = address.config.connect(tls).await.map_err(refused)?;
-            (client, tokio::spawn(drive(connection, over, sender)))
-        }
+    let (client, driver) = if address.is_plain() {
+        let (client, connection) = address.config.connect(NoTls).await.map_err(refused)?;
+        (client, tokio::spawn(drive(connection, over, sender)))
+    } else {
+        let tls = tls::connector(&address.proof).map_err(ConnectFailure::Final)?;
+        let (client, connection) = address.config.connect(tls).await.map_err(refused)?;
+        (client, tokio::spawn(drive(connection, over, sender)))
     };
     let token = client.cancel_token();
     let mut connection = Connection {
@@ -411,7 +408,7 @@ async fn drive<S, T>(
     let reason = loop {
         match poll_fn(|context| connection.poll_message(context)).await {
             Some(Ok(AsyncMessage::Notification(notification))) => {
-                // A failure means that nobody listens.
+                // A failure means that no task receives notifications.
                 let _ = sender.send(notification);
             }
             Some(Ok(_)) => {}
@@ -422,7 +419,7 @@ async fn drive<S, T>(
     over.send_replace(Some(reason));
 }
 
-/// Waits for the right to one of `limit` connections.
+/// Waits for a permit for one of `limit` connections.
 pub(crate) async fn permit(
     permits: &Arc<Semaphore>,
     (address, limit): (&Address, usize),

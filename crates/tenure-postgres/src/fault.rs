@@ -2,18 +2,18 @@
 //!
 //! | SQLSTATE | what it is | becomes |
 //! |---|---|---|
-//! | none, with a password missing or TLS that does not come about | how to talk to it | `Configuration` |
-//! | none else, 08, 25, 57 | the connection is gone, or the statement was cancelled from outside | `Unreachable` |
-//! | 40, 55P03 | a deadlock, or rows that others had: the same statement may do a moment later | `Unreachable` |
+//! | none, as a password is missing or TLS fails | how to talk to the server | `Configuration` |
+//! | none otherwise, 08, 25, 57 | the connection is gone, or the statement was cancelled from outside | `Unreachable` |
+//! | 40, 55P03 | a deadlock, or rows that others had: the statement may succeed a moment later | `Unreachable` |
 //! | 53300, 57P03, 57P05 | full, starting up, or the time for idle sessions was over before it could be lifted | `Unreachable`; connecting waits it out until the deadline |
-//! | 57P01, 57P02, and connections refused or reset | the server is away | `Unreachable`; opening waits it out, too |
-//! | 28, 3D, 3F | who, or which database; or without TLS where the server requires it | `Configuration` |
-//! | 42501 | rights | `Configuration`, with what to grant |
-//! | 25006 | a standby, or made read-only | `Configuration` |
+//! | 57P01, 57P02, and connections refused or reset | the server is away | `Unreachable`; opening waits for it, too |
+//! | 28, 3D, 3F | a wrong role or database; or no TLS where the server requires it | `Configuration` |
+//! | 42501 | missing rights | `Configuration`, with the rights to grant |
+//! | 25006 | a standby, or a database made read-only | `Configuration` |
 //! | others | | `Internal` |
 //!
-//! 55P03 is an advisory lock that was not free in time where one was waited for: the request for
-//! one checks it before all this.
+//! 55P03 after a wait for an advisory lock means that it was not free in time: the request for the
+//! lock checks for that before it comes here.
 
 use std::error::Error as _;
 
@@ -22,7 +22,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::Address;
 
-/// Returns our error for one of the database.
+/// Returns our error for an error of the database.
 pub(crate) fn explain(address: &Address, error: &tokio_postgres::Error) -> Error {
     let problem = message(error);
     let Some(state) = error.code() else {
@@ -123,7 +123,7 @@ pub(crate) fn is_passing(error: &tokio_postgres::Error) -> bool {
     let passing = [
         &SqlState::TOO_MANY_CONNECTIONS,
         &SqlState::CANNOT_CONNECT_NOW,
-        // Limits of an administrator that were over before they could be lifted.
+        // Limits of an administrator that ran out before they could be lifted.
         &SqlState::QUERY_CANCELED,
         &SqlState::IDLE_SESSION_TIMEOUT,
     ];
@@ -165,7 +165,7 @@ pub(crate) fn message(error: &tokio_postgres::Error) -> String {
     }
 }
 
-/// Returns true if the mistake is in our request, and neither in the server nor in the way to it.
+/// Returns true if the mistake is in our request, not in the server or the way to it.
 fn is_ours(error: &tokio_postgres::Error) -> bool {
     !error.is_closed()
         && error.source().is_some_and(|source| {

@@ -1,18 +1,20 @@
 //! Proof that a connection is a session: no pooler hands it to others in between.
 //!
 //! Session locks, LISTEN and settings are worth nothing behind a pooler in transaction or statement
-//! mode, and such a pooler looks like a server. So two connections are opened, and show:
+//! mode, and such a pooler looks like a server. Two connections are therefore opened, and prove
+//! themselves in these steps:
 //!
 //! 1. The first listens, and notes its session.
-//! 2. The second begins a transaction. A pooler in statement mode refuses that; one in transaction
-//!    mode may give it the first one's session, which is idle: two connections, one session.
-//! 3. While that transaction is open the first is asked again: it must be the same session.
+//! 2. The second begins a transaction. A pooler in statement mode refuses that. A pooler in
+//!    transaction mode may give it the session of the first, which is idle: two connections, one
+//!    session.
+//! 3. While that transaction is open the first is asked again: its session must be the same.
 //! 4. The second notifies and commits. The first must hear of it *while it asks nothing*: a pooler
-//!    in transaction mode has nobody to pass that on to, as the session is nobody's between
-//!    transactions.
+//!    in transaction mode has no client to pass that on to, as a session belongs to no client
+//!    between transactions.
 //! 5. The second takes a session lock and leaves. The lock must be free then: a pooler in session
-//!    mode that does not clean what it takes back (`server_reset_query`) keeps it, and whatever
-//!    else was left there, for its next client.
+//!    mode that does not clean the sessions it takes back (`server_reset_query`) keeps the lock,
+//!    and all else that was left there, for its next client.
 //!
 //! A crash leaves nothing: both connections end with the process.
 
@@ -55,9 +57,9 @@ pub(crate) async fn sessions(
     in_time(address, deadline, proof).await
 }
 
-/// Proves the same by two connections that are both kept, each with its statements that set it up.
-/// As none of them leaves, 5 is not proved: a pooler that does not clean sessions is found by
-/// whoever opens the store otherwise.
+/// Proves that the database keeps sessions apart, and keeps both connections, each set up by
+/// statements of its own. As neither of them leaves, 5 is not proved: a pooler that does not clean
+/// sessions is found only by [`sessions`].
 pub(crate) async fn two_sessions(
     both: [(&Arc<Address>, &str); 2],
     deadline: Instant,
@@ -86,8 +88,8 @@ async fn open_two(
     [first, second]: [(&Arc<Address>, &str); 2],
     deadline: Instant,
 ) -> Result<[Connection; 2], ConnectFailure> {
-    // While there is no room for the second, the first is not kept: processes that hold one each
-    // and wait for another would wait for each other.
+    // The first is not kept while there is no room for the second: processes that hold one each and
+    // wait for another would wait for each other.
     let mut listener = Connection::try_open(first.0, first.1, deadline).await?;
     let speaker = Connection::try_open(second.0, second.1, deadline).await?;
     show_apart(&mut listener, &speaker, first.0).await?;
@@ -164,7 +166,7 @@ async fn listen(listener: &Connection, channel: &str) -> Result<String> {
 async fn begin(speaker: &Connection) -> Result<String> {
     let begun = session(speaker.client(), "BEGIN;").await;
     begun.map_err(|error| match message(&error) {
-        // The server itself never refuses to begin. Any other failure is the end of the session,
+        // PostgreSQL itself never refuses to begin. Any other failure is the end of the session,
         // not a sign of sharing.
         sign if sign.contains("statement pooling") => {
             shared(&format!("it refuses transactions: {sign}"))
@@ -178,8 +180,8 @@ async fn session_after(connection: &Connection, statements: &str) -> Result<Stri
     session.map_err(|error| connection.explain(&error))
 }
 
-/// Makes statements, and returns the session they were made in. They are not prepared: what a
-/// pooler does with prepared statements is no proof.
+/// Runs statements, and returns the session they ran in. They are not prepared: the way a pooler
+/// handles prepared statements proves nothing.
 async fn session(client: &Client, statements: &str) -> Result<String, tokio_postgres::Error> {
     let sql = format!("{statements} SELECT pg_catalog.pg_backend_pid()");
     let answers = client.simple_query(&sql).await?;

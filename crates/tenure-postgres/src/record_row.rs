@@ -1,9 +1,9 @@
 //! The row of one record, locked for as long as expensive work on it takes.
 //!
 //! 1. A connection of its own is opened, without limits on idle time: the work may take minutes.
-//! 2. `BEGIN`, and `SELECT … FOR UPDATE NOWAIT`. Somebody else has the row, or there is none:
-//!    nothing is done.
-//! 3. The caller reads the record anew, works if that is still to be done,
+//! 2. `BEGIN`, and `SELECT … FOR UPDATE NOWAIT`. If another transaction has the row, or there is
+//!    none, nothing is done.
+//! 3. The caller reads the record anew, works if the work is still to be done,
 //! 4. and writes the result in the same transaction, which is committed.
 //!
 //! A crash, or a drop before 4, ends the session and with it the transaction, and frees the row.
@@ -29,7 +29,7 @@ pub struct RecordRow {
 }
 
 impl RecordRow {
-    /// Locks the row of a record. Returns `None` if somebody else has it, or there is none.
+    /// Locks the row of a record. Returns `None` if another transaction has it, or there is none.
     ///
     /// # Errors
     ///

@@ -1,21 +1,21 @@
 //! The tables, and the migration of older ones.
 //!
-//! Each file in `schema/` is one step. `tenure.migrations` has a row for each step a database has
-//! been through.
+//! Each file in `schema/` is one step. `tenure.migrations` has a row for each step that was made in
+//! a database.
 //!
 //! # Protocol
 //!
-//! 1. Look, and refuse what is not ours (`ours`). A database that has had all steps needs nothing,
-//!    and no right to make anything.
-//! 2. Else begin a transaction and take a lock that ends with it. Of many nodes that come at once
-//!    one goes on; the others wait for its commit.
+//! 1. Look, and refuse a schema that is not ours (`ours`). A database that has had all steps needs
+//!    nothing, and no right to make anything.
+//! 2. Else begin a transaction and take a lock that ends with it. If many nodes come at once, one
+//!    goes on and the others wait for its commit.
 //! 3. Look again, under the lock, in a statement of its own: another may have made the steps
 //!    meanwhile.
 //! 4. Make the steps that are missing, note them, commit.
 //!
-//! A crash before the commit of 4 leaves the older tables. IF NOT EXISTS is no protection: two that
-//! see nothing both make it, and one fails; and what a third made meanwhile would be taken for
-//! ours.
+//! A crash before the commit of 4 leaves the older tables. IF NOT EXISTS is no protection: two
+//! nodes that see nothing both make the schema, and one fails; and a schema that a third program
+//! made meanwhile would be taken for ours.
 
 mod ours;
 
@@ -49,7 +49,7 @@ pub(crate) const VERSION: i64 = STEPS.len() as i64;
 
 const MADE: &str = "SELECT coalesce(max(version), 0) FROM tenure.migrations";
 
-/// Without IF NOT EXISTS: a schema that somebody else makes after the look is not ours.
+/// IF NOT EXISTS is left out: a schema that another program makes after the look is not ours.
 const SCHEMA: &str = "CREATE SCHEMA tenure;";
 const MIGRATIONS: &str = "
     CREATE TABLE tenure.migrations (
@@ -57,8 +57,8 @@ const MIGRATIONS: &str = "
         made_at timestamptz NOT NULL
     );";
 
-/// Returns what there is, and the version of its tables, 0 if there are none. Nothing in the schema
-/// is used before its owner is known.
+/// Returns the content of the schema, and the version of its tables, 0 if there are none. Nothing
+/// in the schema is used before its owner is known.
 async fn version(connection: &Connection, address: &Address) -> Result<(SchemaContent, i64)> {
     let found = ours::look(connection, address).await?;
     if found != SchemaContent::Tables {

@@ -6,7 +6,7 @@
 //! | prefer | if the server can | not looked at |
 //! | require | yes | not looked at |
 //! | verify-ca | yes | signed by one of `sslrootcert` |
-//! | verify-full | yes | the same, and made out to the host |
+//! | verify-full | yes | signed by one of `sslrootcert`, and made out to the host |
 
 use std::sync::Arc;
 
@@ -72,9 +72,10 @@ fn roots(from: &Roots) -> Result<RootCertStore> {
             }
         }
     }
-    match store.is_empty() {
-        true => Err(no_roots(from, "there is no certificate in it")),
-        false => Ok(store),
+    if store.is_empty() {
+        Err(no_roots(from, "there is no certificate in it"))
+    } else {
+        Ok(store)
     }
 }
 
@@ -89,8 +90,8 @@ fn no_roots(from: &Roots, problem: &str) -> Error {
     )
 }
 
-/// Accepts a certificate whatever name is in it: any at all for `prefer` and `require`, which ask
-/// for no proof, and one that a trusted authority signed for `verify-ca`.
+/// Accepts a certificate whatever name is in it: for `prefer` and `require`, which ask for no
+/// proof, any certificate; for `verify-ca`, a certificate that a trusted authority signed.
 #[derive(Debug)]
 struct NameIgnored {
     provider: Arc<CryptoProvider>,

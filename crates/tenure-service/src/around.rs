@@ -1,9 +1,9 @@
 //! The leases that are held around a call: those of an outer `run` count as held.
 //!
-//! A surface is told of them. What is said there about a store that is open is checked against
-//! it: a daemon that outlived its `run` was told, too, but no longer has the lock. Leases of
-//! other stores count only for the order of locks. Slots are always taken before locks, whatever
-//! order is set, so they do not count for it at all.
+//! A surface is told of them. A lease in a store that is open counts only if the store still has
+//! it: a daemon that outlived its `run` was told of the lock, too, but no longer has it. Leases of
+//! other stores count only for the order of locks. Slots do not count for it at all: they are
+//! always taken before locks, whatever order is set.
 
 use tenure::{Error, Keeper, Lease, LockSet, OuterLease, Resource, Result};
 
@@ -14,8 +14,8 @@ mod passed_on;
 
 pub use passed_on::{Outer, Outers};
 
-/// The longest text about outer `run`s: more cannot be passed on beside what one `run` acquires
-/// itself.
+/// The longest text about outer `run`s, in bytes. A longer one cannot be passed on together with
+/// the leases that one `run` acquires itself.
 const OUTER_BYTES_MAX: usize = 60 * 1024;
 
 /// The leases that outer `run`s hold.
@@ -23,13 +23,13 @@ const OUTER_BYTES_MAX: usize = 60 * 1024;
 pub struct Ancestors {
     /// Leases in the store of this command, proved to be held.
     here: Vec<Outer>,
-    /// Slots; proved to be held where their store is open.
+    /// Slots, proved to be held if their store is open.
     slots: Vec<Outer>,
     /// Leases in other stores, unchecked.
     elsewhere: Vec<Outer>,
 }
 
-/// The locks to acquire, and those held already.
+/// The locks to acquire, and the leases that need not be acquired.
 #[derive(Debug)]
 pub struct Plan {
     /// The locks to acquire.
@@ -49,7 +49,7 @@ impl Plan {
 }
 
 impl Outers {
-    /// Returns true if there is anything but slots among them.
+    /// Returns true if any of the leases is not of a slot.
     pub fn has_locks(&self) -> bool {
         self.leases.iter().any(|outer| !is_slot(outer))
     }
@@ -61,7 +61,7 @@ fn is_slot(outer: &Outer) -> bool {
 
 impl Ancestors {
     /// Returns the leases of outer `run`s that are still held, as far as the open stores can tell:
-    /// that of this command, and that of the slots.
+    /// the store of this command, and the store of the slots.
     pub async fn proved(
         outers: Outers,
         keeper: Option<&Keeper>,
@@ -97,7 +97,7 @@ impl Ancestors {
         ))
     }
 
-    /// Returns all of them, for the next `run` further in.
+    /// Returns all leases and slots, to be passed on to the next `run` further in.
     pub fn all(&self) -> impl Iterator<Item = &Outer> {
         self.locks().chain(&self.slots)
     }
@@ -111,13 +111,13 @@ impl Ancestors {
         self.locks().map(held).collect()
     }
 
-    /// Returns the leases that count as held for a session that acquires a slot: slots are ordered
+    /// Returns the slots that count as held for a session that acquires a slot: slots are ordered
     /// among themselves.
     pub fn held_slots(&self) -> Vec<OuterLease> {
         self.slots.iter().map(held).collect()
     }
 
-    /// Returns a lock that is held. No slot may be taken inside of one.
+    /// Returns a lock that is held, if there is one. No slot may be taken inside of a lock.
     pub fn any_lock(&self) -> Option<&Lease> {
         self.locks().map(|outer| &outer.lease).next()
     }
@@ -129,8 +129,8 @@ impl Ancestors {
         self.slots.iter().find(same)
     }
 
-    /// Returns the plan to acquire only what is missing. What is held must be held at least as
-    /// strongly as it is wanted.
+    /// Returns the plan to acquire only the locks that are not held yet. A lock that is held in a
+    /// weaker mode than is wanted is an error.
     pub fn reuse(&self, wanted: &LockSet, keeper: &Keeper) -> Result<Plan> {
         let mut missing = Vec::new();
         let mut reused = Vec::new();
@@ -157,8 +157,8 @@ impl Ancestors {
     }
 }
 
-/// Returns the lease of an outer `run`, if it is still held. The store knows the mode of now, the
-/// variable that of then.
+/// Returns the lease of an outer `run`, if it is still held. Its mode is taken from the store: the
+/// mode that was passed on may have changed since.
 async fn still_held(outer: &Outer, keeper: &Keeper) -> Result<Option<Outer>> {
     let holders = keeper.holders(&outer.lease.resource).await?;
     let mut holders = holders.into_iter();

@@ -1,4 +1,4 @@
-//! Who asks.
+//! The caller: the owner who asks, and all that a surface knows about it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tenure_os::cancel::Cancel;
 use crate::around::Outers;
 use crate::observer::{Observer, Silent};
 
-/// Who asks, as a surface has found out; given to every call.
+/// The owner who asks, with the facts that a surface has found out. Every call gets one.
 #[derive(Clone)]
 #[must_use]
 pub struct Caller {
@@ -28,8 +28,8 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Returns a caller that nobody named, and whose waits nothing ends early. `command` is what
-    /// listings show.
+    /// Returns a caller whose owner was found out, not named, and whose waits nothing ends early.
+    /// Listings show `command`.
     pub fn new(owner: Owner, command: impl Into<String>) -> Self {
         Self {
             owner,
@@ -46,24 +46,25 @@ impl Caller {
     }
 
     setters! {
-        /// The owner was named: a lease of another owner is not this caller's to change.
+        /// Sets whether the owner was named, not found out by the surface. A named owner may not
+        /// change leases of another owner.
         named(is_named: bool) => is_named = is_named;
         /// Sets the coding agent that asks, whatever owner is named. It is automated in everything.
         under_agent(agent: Option<Owner>) => agent = agent;
-        /// The caller itself says that locks hold on every file system.
+        /// Sets whether the caller itself trusts locks on every file system.
         trusting_file_systems(trusts: bool) => trusts_file_systems = trusts;
         /// Sets the leases that are held around it.
         within(around: Outers) => around = around;
-        /// Sets what ends its waits early.
+        /// Sets the cancellation that ends its waits early.
         cancelled_by(cancel: Cancel) => cancel = cancel;
-        /// Sets who is told what it waits for.
+        /// Sets the observer, which is told what it waits for.
         observed_by(observer: Arc<dyn Observer>) => observer = observer;
         /// Sets the words of its surface, for sentences that name operations.
         told_in(words: Words) => words = words;
     }
 
-    /// The thread that calls may block: work on files is done on it. Its runtime has other threads,
-    /// for what goes on meanwhile.
+    /// Lets work on files block the calling thread. Its runtime must have other threads, for the
+    /// tasks that go on meanwhile.
     pub fn that_may_block(mut self) -> Self {
         self.may_block = true;
         self
@@ -74,7 +75,8 @@ impl Caller {
         &self.owner
     }
 
-    /// Returns the owner if it was named. Without one, whoever has the id of a lease may change it.
+    /// Returns the owner if it was named. For a caller without a named owner, the id of a lease
+    /// suffices to change it.
     pub fn named_owner(&self) -> Option<&Owner> {
         self.is_named.then_some(&self.owner)
     }
@@ -84,12 +86,12 @@ impl Caller {
         &self.around
     }
 
-    /// Returns what ends its waits early.
+    /// Returns the cancellation that ends its waits early.
     pub fn cancel(&self) -> &Cancel {
         &self.cancel
     }
 
-    /// Returns who is told what it waits for.
+    /// Returns the observer, which is told what it waits for.
     pub fn observer(&self) -> &Arc<dyn Observer> {
         &self.observer
     }
@@ -99,7 +101,7 @@ impl Caller {
         remedy.into().in_words(self.words)
     }
 
-    /// Tells its observer something that people should know.
+    /// Tells its observer a sentence that people should know.
     pub fn tell(&self, word: impl Into<Remedy>) {
         self.observer.word(&self.in_words(word));
     }
@@ -114,7 +116,7 @@ impl Caller {
         self.session().asker()
     }
 
-    /// Returns what the settings say about automated owners, for this caller.
+    /// Returns the rules for automated owners, as they apply to this caller.
     pub(crate) fn automated(&self, automated: Automated) -> Automated {
         automated.under_agent(self.agent.clone())
     }

@@ -10,7 +10,7 @@ use crate::{Caller, Service};
 
 impl Service {
     /// Remembers a claim that was just made or renewed, if an agent has it: where it is, its id,
-    /// its token and its end. One that cannot be remembered lasts for its time.
+    /// its token and its end. If that fails, hooks do not renew the claim, and it ends at its time.
     pub(crate) async fn remember_claim(
         &self,
         (kind, directory): (ClaimedIn, &Path),
@@ -33,8 +33,8 @@ impl Service {
         }
     }
 
-    /// Forgets a claim that was just ended, if an agent had it. One that cannot be forgotten is
-    /// dropped when it is to be renewed.
+    /// Forgets a claim that was just ended, if an agent had it. If that fails, the note is dropped
+    /// when a hook tries to renew the claim.
     pub(crate) async fn forget_claim(
         &self,
         (kind, directory): (ClaimedIn, &Path),

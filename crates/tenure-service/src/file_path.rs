@@ -1,4 +1,4 @@
-//! The path of a file in a resource: one lock, however the path is written.
+//! The path of a file in a resource. A file has one lock, however its path is written.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use tenure::{Error, Resource, Result};
 use tenure_os::real_path::real_path;
 
-/// Returns a resource as all others name it. The path of a file is made absolute and clean, with
-/// its links followed, so that whoever names the file meets the guard of edits there.
+/// Returns a resource under the one name that all callers use. The path of a file is made absolute
+/// and clean, and its links are followed, so that a caller that names the file meets the lock that
+/// the guard of edits took.
 ///
 /// # Errors
 ///

@@ -11,7 +11,7 @@ use crate::{Caller, Service};
 
 /// Carries out one operation.
 pub trait Handle<O: Operation> {
-    /// Carries it out for a caller.
+    /// Carries out the operation, if the caller may ask for it.
     fn handle(
         &self,
         request: O,
@@ -27,7 +27,7 @@ macro_rules! call_by_name {
             /// # Errors
             ///
             /// `not_found` for a name that no operation has, `bad_input` for a request that is not
-            /// of its form, and whatever the operation itself fails with.
+            /// of its form, and the failures of the operation itself.
             pub async fn call(
                 &self,
                 name: &str,

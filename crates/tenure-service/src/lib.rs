@@ -1,9 +1,8 @@
-//! Carries out what Tenure can do, for a caller.
+//! Carries out the operations of Tenure, for a caller.
 //!
 //! A surface (the command, a server, a program that speaks JSON over a pipe) opens one [`Service`],
-//! says for each call who asks ([`Caller`]), and calls an operation of `tenure-api`:
-//! `service.handle(NextIssue { … }, &caller).await`. Everything that is decided is decided here or
-//! below.
+//! makes a [`Caller`] for each call, and calls an operation of `tenure-api`:
+//! `service.handle(NextIssue { … }, &caller).await`. All decisions are made here or below.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -27,9 +26,9 @@
 //!
 //! - Nothing here names a terminal, a flag or an exit code, reads the environment, prints, or ends
 //!   the process.
-//! - What a caller may do is asked here once, and in no surface.
-//! - A call whose caller cancels it ends its waits and leaves neither lock nor waiter; what it had
-//!   begun to write is finished and told.
+//! - The rights of a caller are checked here, once, and in no surface.
+//! - A call that its caller cancels ends its waits and leaves neither lock nor waiter. A write that
+//!   had begun is finished, and its outcome is told.
 
 pub mod advisory;
 pub mod agents;
@@ -60,11 +59,11 @@ pub use limit::Limit;
 pub use observer::Observer;
 pub use service::{Service, Surroundings};
 
-/// The longest wait of an operation that sets none, unless the settings do.
+/// The longest wait of an operation if neither the request nor the settings say another.
 pub const WAIT_DEFAULT: std::time::Duration = std::time::Duration::from_secs(5);
 /// The kind of the resources that stand for slots.
 pub const SLOT_KIND: &str = tenure_api::text::Slot::KIND;
-/// More resources than this in one request are refused: a command could not be told of them.
+/// The largest number of resources in one request: a command could not be told of more.
 pub const RESOURCES_MAX: usize = 256;
-/// Longer names in all are refused, for the same reason.
+/// The largest size of all names in one request together, in bytes, for the same reason.
 pub const NAMES_BYTES_MAX: usize = 32 * 1024;

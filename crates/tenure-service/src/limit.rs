@@ -15,7 +15,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Chooses what is asked for, else the setting. Begins to run now.
+    /// Returns the limit asked for, else that of the settings. It begins to run now.
     pub fn chosen(asked: Option<Duration>, setting: Duration) -> Self {
         Self {
             began: Instant::now(),
@@ -29,25 +29,25 @@ impl Limit {
         Self::chosen(Some(Duration::ZERO), Duration::ZERO)
     }
 
-    /// Returns the limit as it was asked for.
+    /// Returns the whole limit, from its beginning.
     pub fn whole(&self) -> Duration {
         self.whole
     }
 
-    /// Returns what is left of it. A call that waits at all still waits a little, because "busy"
-    /// and "timed out" are different errors.
+    /// Returns the time that is left. It is never zero for a call that may wait at all, because
+    /// "busy" and "timed out" are different errors.
     pub fn left(&self) -> Duration {
         let least = self.whole.min(Duration::from_millis(1));
         self.whole.saturating_sub(self.began.elapsed()).max(least)
     }
 
-    /// Returns the longest wait for a server that is away. It is shorter than that for a lock,
-    /// unless the caller sets it, as the server may never have been there.
+    /// Returns the longest wait for a server that is away. Unless the caller asks for a wait, it is
+    /// shorter than that for a lock: the server may not exist at all.
     pub fn for_opening(&self) -> Duration {
         self.left().min(self.opening)
     }
 
-    /// Makes an error speak of the whole limit, as it was asked for.
+    /// Returns an error with the whole limit and the whole wait in it.
     pub fn whole_in(&self, mut error: Error) -> Error {
         if let Error::Timeout { waited, limit, .. } = &mut error {
             *waited = self.began.elapsed();

@@ -1,4 +1,4 @@
-//! Who is told what a call waits for, and what people should know.
+//! The observer of a call: it is told what the call waits for, and what people should know.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use crate::waiting::BlockedRequest;
 
 /// Follows a call. A surface draws, streams or ignores what it is told.
 pub trait Observer: Send + Sync {
-    /// Something that people should know, in a sentence.
+    /// Tells a sentence that people should know.
     fn word(&self, text: &str);
 
-    /// A wait begins. Its observer is dropped when the wait is over.
+    /// Begins a wait. The observer of the wait is dropped when it is over.
     fn begin_wait(&self) -> Option<Box<dyn WaitObserver>>;
 
-    /// A directory is copied from now on. Its observer is dropped when the copy is over. Without
-    /// one nobody is told.
+    /// Begins the copy of a directory. The observer of the copy is dropped when it is over. With
+    /// `None` the copy is not observed.
     fn begin_copy(&self) -> Option<Box<dyn CopyObserver>> {
         None
     }
@@ -21,24 +21,23 @@ pub trait Observer: Send + Sync {
 
 /// Follows one wait.
 pub trait WaitObserver: Send {
-    /// Returns when it is told for the `told`-th time (from 0), counted from the beginning of the
-    /// wait.
+    /// Returns the time of the `told`-th report (from 0), counted from the beginning of the wait.
     fn when(&self, told: u32) -> Duration;
 
-    /// The wait goes on: for this long, of that long.
+    /// Reports that the wait goes on: for how long it has, of how long it may.
     fn show(&mut self, blocked: Option<&BlockedRequest>, waited: Duration, limit: Duration);
 }
 
 /// Follows one copy.
 pub trait CopyObserver: Send {
-    /// Returns when it is told for the `told`-th time (from 0), counted from the beginning.
+    /// Returns the time of the `told`-th report (from 0), counted from the beginning of the copy.
     fn when(&self, told: u32) -> Duration;
 
-    /// The copy goes on: this many files and bytes are copied.
+    /// Reports how many files and bytes are copied by now.
     fn show(&mut self, files: u64, bytes: u64);
 }
 
-/// Ignores everything.
+/// An observer that ignores all that it is told.
 #[derive(Debug, Clone, Copy)]
 pub struct Silent;
 

@@ -9,11 +9,11 @@ use tokio::time::sleep;
 
 use crate::Caller;
 
-/// The wait after which a person is told of it.
+/// The wait for a store after which a person is told of it.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
-/// Opens a store for a caller, and tells a person if it takes long. If it is opened to wait for a
-/// resource, a cancellation ends it without waiting for the server.
+/// Opens a store for a caller, and tells a person if it takes long. If the store is opened to wait
+/// for a resource, a cancellation by the caller ends the opening at once.
 pub async fn open<T>(
     opening: impl Future<Output = Result<T>>,
     shown: &str,

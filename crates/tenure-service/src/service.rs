@@ -1,6 +1,6 @@
-//! The stores, the settings and the places: opened once, and shared by all calls.
+//! The service: its stores, settings and places, opened once and shared by all calls.
 //!
-//! A store is opened by the first call that needs it. Looking makes none.
+//! A store is opened by the first call that needs it. A call that only looks makes no store.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,18 +22,19 @@ use crate::store_identity::{is_same_store, is_server, is_there};
 use crate::waiting::WaitTeller;
 use crate::{Caller, Limit, WAIT_DEFAULT, opening};
 
-/// What a surface has found around it, read once.
+/// The surroundings of a surface, read once.
 #[derive(Clone)]
 pub struct Surroundings {
     /// The directory, the user and the variables.
     pub environment: Environment,
-    /// The store that was asked for.
+    /// The address of the store that was asked for, if any.
     pub store: Option<String>,
-    /// Addresses that may say how a store is reached which others name without a password.
+    /// Addresses with passwords that may be known here, for stores that a `run` around the call
+    /// names without.
     pub addresses: Vec<String>,
 }
 
-/// Everything that calls share.
+/// The state that all calls share.
 pub struct Service {
     surroundings: Surroundings,
     located: Located,
@@ -52,8 +53,8 @@ impl Service {
         Ok(Self::with(surroundings, located))
     }
 
-    /// Returns a service without a store and with the default settings, for what changes the
-    /// settings themselves: those that are there may be broken.
+    /// Returns a service without a store and with the default settings, for operations that change
+    /// the settings: the present ones may be broken.
     pub fn without_settings(surroundings: Surroundings) -> Self {
         Self::with(surroundings, Located::nowhere())
     }
@@ -70,19 +71,19 @@ impl Service {
         }
     }
 
-    /// Returns the service as it is in another directory.
+    /// Returns a service with the surroundings of this one, in another directory.
     pub fn at(&self, directory: PathBuf) -> Result<Self> {
         let mut surroundings = self.surroundings.clone();
         surroundings.environment.directory = directory;
         Self::new(surroundings)
     }
 
-    /// Returns the store chosen, why, and the settings found on the way.
+    /// Returns the store that was chosen, the reason, and the settings.
     pub fn located(&self) -> &Located {
         &self.located
     }
 
-    /// Returns what was found around it.
+    /// Returns the directory, the user and the variables.
     pub fn environment(&self) -> &Environment {
         &self.surroundings.environment
     }
@@ -101,24 +102,24 @@ impl Service {
         settings
     }
 
-    /// Returns the default wait of a call: as it is set, else `wait`.
+    /// Returns the default wait of a call: that of the settings, else `wait`.
     pub fn default_wait(&self, wait: Duration) -> Duration {
         self.located.config.wait.unwrap_or(wait)
     }
 
-    /// Returns who may not do what is for people. Under a coding agent that is everybody, whatever
-    /// owner is named.
+    /// Returns the rules for automated owners, who may not do what only people may. Under a coding
+    /// agent every owner is automated, whatever it is named.
     pub fn automated(&self, caller: &Caller) -> Automated {
         caller.automated(self.located.config.automated())
     }
 
-    /// Returns true if the caller may not do what is for people.
+    /// Returns true if the caller is automated, and may not do what only people may.
     pub(crate) fn is_automated(&self, caller: &Caller) -> bool {
         self.automated(caller).covers(caller.owner())
     }
 
-    /// Returns a caller as one of something on files, whose waits end after `wait`. `teller` is told
-    /// when the locks are held.
+    /// Returns a caller of operations on files, whose waits end after `wait`. `teller` ends its
+    /// report when the locks are held.
     pub(crate) fn file_caller(
         &self,
         caller: &Caller,
@@ -133,8 +134,8 @@ impl Service {
         file_caller
     }
 
-    /// Refuses a caller that is automated and trusts a file system of its own accord: whether locks
-    /// can be trusted there is for people to say, in the settings.
+    /// Refuses an automated caller that trusts a file system of its own accord: only people may
+    /// say, in the settings, that locks hold there.
     pub fn check_caller(&self, caller: &Caller) -> Result<()> {
         let (owner, automated) = (caller.owner(), self.automated(caller));
         if caller.trusts_file_systems && automated.covers(owner) {
@@ -149,8 +150,9 @@ impl Service {
         Ok(())
     }
 
-    /// Returns how long a call waits: as asked, if the caller may wait and lease for so long; else
-    /// as set or by default, which for an automated owner is never above its limit.
+    /// Returns how long a call waits: as long as it asks, else as the settings say, else `default`.
+    /// Without a wish of its own, an automated owner waits no longer than its limit. Refuses an
+    /// automated owner that asks for a longer wait or lease than it may.
     pub fn limit(
         &self,
         caller: &Caller,
@@ -175,8 +177,8 @@ impl Service {
         self.open_locks(self.settings(caller), None, caller).await
     }
 
-    /// Returns the keeper of the locks, for a call whose limit includes the opening and that is
-    /// going to wait for a resource.
+    /// Returns the keeper of the locks, for a call whose limit includes the opening of the store.
+    /// If it names the resource that it is going to wait for, a cancellation ends the opening.
     pub async fn locks_within(
         &self,
         caller: &Caller,
@@ -193,7 +195,8 @@ impl Service {
         resource: Option<&Resource>,
         caller: &Caller,
     ) -> Result<Keeper> {
-        // Boxed as what it is, or every call would be as deep as the opening of every store.
+        // The future is boxed as a trait object, or the type of every call would nest as deep as
+        // the opening of every store.
         let opening: Reply<'_, Keeper> = Box::pin(async {
             self.check_directory()?;
             let shown = self.shown_store();
@@ -214,9 +217,9 @@ impl Service {
         Ok(self.for_caller(keeper, caller))
     }
 
-    /// Returns the keeper of the locks, and the advisory locks if it is a server: with one
-    /// connection for each if neither is open, where two openings take four. A server is waited for
-    /// as long as `wait`.
+    /// Returns the keeper of the locks, and the advisory locks if the store is a server. If neither
+    /// is open, both are opened together, with one connection each; two openings would take four.
+    /// `wait` is the longest wait for a server.
     pub(crate) async fn locks_of_agents(
         &self,
         wait: Duration,
@@ -237,7 +240,7 @@ impl Service {
             let opening = Keeper::open_with_locks(url, settings.clone(), &advisory);
             let opened = opening::open(opening, &self.shown_store(), None, caller).await;
             let (keeper, locks) = opened?;
-            // Where another call opens it right now, that one counts.
+            // If another call opened it meanwhile, the keeper of that call counts.
             drop(self.locks.set(keeper));
             Ok(locks)
         });
@@ -251,11 +254,11 @@ impl Service {
         keeper.asked_by(self.automated(caller), caller.owner().clone())
     }
 
-    /// Returns the keeper of the slots: the same for this user in all directories.
+    /// Returns the keeper of the slots, which this user shares in all directories.
     pub async fn slots(&self, caller: &Caller) -> Result<Keeper> {
         let opening: Reply<'_, Keeper> = Box::pin(async {
             let mut settings = self.settings(caller);
-            // The trust and the order of one directory must not count for all.
+            // Trust in a file system and an order of locks are settings of one directory only.
             settings.trust_flock = false;
             settings.ranking = Ranking::default();
             Keeper::open_with(&self.slots_url()?, settings).await
@@ -264,19 +267,21 @@ impl Service {
         Ok(self.for_caller(keeper, caller))
     }
 
-    /// Returns the keeper of the slots if anybody has taken one: looking for a lease makes none.
+    /// Returns the keeper of the slots if its store exists. A look for a lease does not make it.
     pub async fn slots_if_made(&self, caller: &Caller) -> Result<Option<Keeper>> {
-        match is_there(&self.slots_url()?) {
-            true => self.slots(caller).await.map(Some),
-            false => Ok(None),
+        if is_there(&self.slots_url()?) {
+            self.slots(caller).await.map(Some)
+        } else {
+            Ok(None)
         }
     }
 
-    /// Returns the keeper of the slots, or else that of the locks.
+    /// Returns the keeper of the slots, or that of the locks if `of_slots` is false.
     pub async fn locks_or_slots(&self, of_slots: bool, caller: &Caller) -> Result<Keeper> {
-        match of_slots {
-            true => self.slots(caller).await,
-            false => self.locks(caller).await,
+        if of_slots {
+            self.slots(caller).await
+        } else {
+            self.locks(caller).await
         }
     }
 
@@ -300,9 +305,10 @@ impl Service {
     pub(crate) fn documents(&self) -> &Documents {
         self.documents.get_or_init(|| {
             let documents = Documents::new(WAIT_DEFAULT);
-            match self.trusts_file_systems() {
-                true => documents.trusting_the_file_system(),
-                false => documents,
+            if self.trusts_file_systems() {
+                documents.trusting_the_file_system()
+            } else {
+                documents
             }
         })
     }
@@ -312,7 +318,7 @@ impl Service {
         self.located.config.trust_flock.unwrap_or(false)
     }
 
-    /// Returns where the slots are.
+    /// Returns the address of the store of the slots.
     pub fn slots_url(&self) -> Result<String> {
         store_choice::slots(self.environment())
     }
@@ -322,7 +328,7 @@ impl Service {
         store_choice::state_directory(self.environment())
     }
 
-    /// Returns where the board is, if nobody names a place.
+    /// Returns the usual directory of the board, for requests that name none.
     pub fn board_directory(&self) -> Result<PathBuf> {
         store_choice::board(self.environment())
     }
@@ -338,18 +344,18 @@ impl Service {
         shown_address(&self.located.url)
     }
 
-    /// Returns true if the store is a server, which takes back what it does not hear of.
+    /// Returns true if the store is a server, which ends leases that are not renewed.
     pub fn is_on_server(&self) -> bool {
         is_server(&self.located.url)
     }
 
-    /// Returns true if the store keeps leases of their own, which are known by their ids.
+    /// Returns true if the store has leases that outlive a session and are known by their ids.
     pub fn keeps_leases(&self) -> bool {
         !self.located.url.starts_with("file:")
     }
 
-    /// Returns the address by which another process opens the same store. That of a server is as
-    /// the user gave it: with the password, and all it says about how to connect.
+    /// Returns the address by which another process opens the same store. The address of a server
+    /// is as the user gave it, with the password and all options.
     pub fn address_for_others<'a>(&'a self, keeper: Option<&'a Keeper>) -> &'a str {
         match keeper {
             Some(keeper) if !self.is_on_server() => keeper.url(),
@@ -357,8 +363,8 @@ impl Service {
         }
     }
 
-    /// Returns the address by which a store can be opened that a `run` around this call named. It
-    /// is passed on without its password; an address of our own may have it.
+    /// Returns an address that opens a store which a `run` around this call named. A `run` passes
+    /// an address on without its password; an address of our own may have the password.
     pub fn openable(&self, store: &str) -> String {
         let own = [&self.located.url].into_iter();
         let mut own = own.chain(&self.surroundings.addresses);
@@ -366,13 +372,13 @@ impl Service {
         same.map_or_else(|| store.to_owned(), String::clone)
     }
 
-    /// Returns the database, if it is not there yet. Looking need not make it.
+    /// Returns the path of the database, if it does not exist yet. A look need not make it.
     pub fn missing_store(&self) -> Option<&Path> {
         missing(&self.located.url)
     }
 
-    /// Refuses to make more than one directory for a database that was named by hand: two missing
-    /// ones are a mistyped path, and locks taken there would keep nobody out.
+    /// Refuses to make more than one directory for a database that was named by hand: if two are
+    /// missing, the path is mistyped, and locks taken there would keep no other process out.
     fn check_directory(&self) -> Result<()> {
         let Some(path) = self.located.url.strip_prefix("sqlite:") else {
             return Ok(());
@@ -402,7 +408,7 @@ impl Service {
     }
 }
 
-/// Returns the database of an address, if it is not there yet.
+/// Returns the path of the database of an address, if it does not exist yet.
 pub fn missing(url: &str) -> Option<&Path> {
     let path = url.strip_prefix("sqlite:");
     let path = path.filter(|path| !path.is_empty()).map(Path::new)?;

@@ -20,14 +20,14 @@ impl Handle<Status> for Service {
             slots: self.slots_in_use(caller).await?,
             board: blocking(|| self.issue_counts())?,
         };
-        // Looking makes no store.
+        // A look does not make a store.
         if self.missing_store().is_some() {
             return Ok(page);
         }
         let keeper = self.locks(caller).await?;
         let notes = ClaimNotes::new(&self.state_directory()?);
         page.listing = keeper.list(&Query::default()).await?;
-        // A store without records knows no agents.
+        // A store without records has no agents.
         let slots = self.slots_if_made(caller).await?;
         page.agents = match listed(&keeper, slots.as_ref(), &notes, false).await {
             Err(error) if error.class() == Class::Configuration => Vec::new(),
@@ -50,9 +50,10 @@ impl Service {
         for (slot, is_held) in held.chain(waiting) {
             let used = slots.entry(slot.to_owned()).or_default();
             slot.clone_into(&mut used.slot);
-            match is_held {
-                true => used.held += 1,
-                false => used.waiting += 1,
+            if is_held {
+                used.held += 1;
+            } else {
+                used.waiting += 1;
             }
         }
         Ok(slots.into_values().collect())

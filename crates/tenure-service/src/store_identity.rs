@@ -1,7 +1,7 @@
 //! Decides whether two addresses name the same store.
 //!
-//! A store is remembered by its address, spelled without links, and without who is logged in to it
-//! and how: neither password nor options nor user make another store of a database.
+//! A store is remembered by its address, without links, user, password and options: a database is
+//! the same store for every user and by every way to connect.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tenure::shown_address;
 use tenure_postgres::Address;
 
-/// The port that need not be named.
+/// The default port, which an address need not name.
 const PORT: &str = ":5432";
 
 /// Returns the spelling by which a store is remembered.
@@ -17,18 +17,19 @@ pub fn identity(url: &str) -> String {
     if let Some((scheme, path)) = location_of(url) {
         return format!("{scheme}:{}", without_links(path).display());
     }
-    match is_server(url) {
-        true => server(url),
-        false => shown_address(url),
+    if is_server(url) {
+        server(url)
+    } else {
+        shown_address(url)
     }
 }
 
-/// Returns true if two addresses name the same store, spelled differently perhaps.
+/// Returns true if two addresses name the same store, even if they are spelled differently.
 pub fn is_same_store(a: &str, b: &str) -> bool {
     a == b || identity(a) == identity(b)
 }
 
-/// Returns true if there is something at an address that opening it would not have to make.
+/// Returns true if the store at an address exists, so that opening it does not make it.
 pub fn is_there(url: &str) -> bool {
     match location_of(url) {
         // Opening an address without a path reports what is wrong with it.
@@ -37,7 +38,7 @@ pub fn is_there(url: &str) -> bool {
     }
 }
 
-/// Returns true if a store is reached by more than its path: its address may hold a password.
+/// Returns true if a store is a server, whose address may have a password in it.
 pub fn is_server(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
@@ -47,7 +48,8 @@ fn location_of(url: &str) -> Option<(&str, &Path)> {
     matches!(scheme, "file" | "sqlite").then(|| (scheme, Path::new(path)))
 }
 
-/// Returns hosts, ports and the database. An address that cannot be read names no store anyway.
+/// Returns hosts, ports and the database of an address. An address that cannot be read is returned
+/// as it may be shown; it names no store anyway.
 fn server(url: &str) -> String {
     let shown = match Address::parse(url) {
         Ok(address) => address.to_string(),
@@ -65,14 +67,16 @@ fn server(url: &str) -> String {
     format!("postgres://{}{database}", hosts.join(","))
 }
 
-/// Returns a path without links, as far as it exists: a store that is made later is the same one.
+/// Returns a path without links, as far as it exists, so that a store has the same path before and
+/// after it is made.
 fn without_links(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         let rest = path.strip_prefix(above);
         if let (Ok(found), Ok(rest)) = (fs::canonicalize(above), rest) {
-            return match rest.as_os_str().is_empty() {
-                true => found,
-                false => found.join(rest),
+            return if rest.as_os_str().is_empty() {
+                found
+            } else {
+                found.join(rest)
             };
         }
     }

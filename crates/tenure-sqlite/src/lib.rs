@@ -6,7 +6,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `PATH`, `PATH-wal`, `PATH-shm` | the database, SQLite's log and its index |
-//! | `PATH-anchor` | which file the database is, and tokens that never go back |
+//! | `PATH-anchor` | the identity of the database's file, and tokens that never go back |
 //! | `sessions/` | one locked file for each live session: the kernel's proof of life |
 //! | `wake/` | one pipe for each session that waits |
 //!
@@ -14,11 +14,11 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `connection` | opening, transactions, statements, what errors mean |
-//! | `schema` | the tables, and how older databases become newer ones |
-//! | `anchor` | tokens, and what happens when the database is replaced |
-//! | `session_file` | who is alive |
-//! | `wake` | how a waiter is woken, and how it learns of a death |
+//! | `connection` | opening, transactions, statements, the meaning of errors |
+//! | `schema` | the tables, and the migration of older databases |
+//! | `anchor` | tokens, and the replacement of a database |
+//! | `session_file` | the proof that a session is alive or dead |
+//! | `wake` | waking a waiter, and telling it of a death |
 //! | `private` | a store that others may write is refused |
 //! | `platform` | every call to the kernel |
 //!
@@ -32,20 +32,20 @@
 //!   place.
 //! - Every statement finds its rows by an index, and none answers with more than 50,000.
 //! - A database of a newer Tenure, or of another program, is refused and left untouched.
-//! - A database that others than its user and root may write is refused, and so is one whose
-//!   directory, or anything beside it, they may.
-//! - A store that may be read and not written, as on a read-only disk, is shown: with all that is
-//!   committed, whether it is in use or at rest, and without changing anything (`connection`).
+//! - A database is refused if others than its user and root may write it, its directory, or
+//!   anything beside it.
+//! - A store that may be read and not written, as on a read-only disk, is shown with all that is
+//!   committed, whether it is in use or at rest. Nothing in it is changed (`connection`).
 //!
 //! # Limitations
 //!
 //! - Linux only, and local file systems only: others are refused.
 //! - An older copy written over a database in use, into the same file, is not detected: what was
-//!   granted since the copy may be granted again, under a higher token. Restore only when nobody
-//!   uses the store (`tenure doctor` or `tenure ls` shows who does), and leave the anchor where it
-//!   is: it keeps tokens from going back.
-//! - A log that is removed while it is in use is noticed by holders within about a second.
-//!   Somebody who asks before that may be granted the same, under a higher token.
+//!   granted since the copy may be granted again, under a higher token. Restore only when no
+//!   process uses the store (`tenure doctor` or `tenure ls` shows those that do), and leave the
+//!   anchor where it is: it keeps tokens from going back.
+//! - A log that is removed while it is in use is noticed by holders within about a second. Until
+//!   then another process may be granted the same, under a higher token.
 //! - A child that forks without `exec` must not use the store of its parent: it is refused.
 //! - One writer at a time: a process that is stopped in the middle of a transaction holds up
 //!   all others until it goes on or is killed.

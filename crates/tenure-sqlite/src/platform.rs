@@ -48,7 +48,7 @@ const WANTED: StatxFlags = StatxFlags::INO
 
 const OWNER_ONLY: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// Makes a directory that only its owner enters. One that is there already is left as it is.
+/// Makes a directory that only its owner enters. A directory that is there already stays as it is.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     match rustix::fs::mkdir(path, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -120,7 +120,7 @@ pub(crate) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Removes a file; one that is gone already is no error.
+/// Removes a file. A file that is gone already is no error.
 pub(crate) fn unlink(path: &Path) -> io::Result<()> {
     match rustix::fs::unlink(path) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -136,7 +136,7 @@ pub(crate) fn why_not_writable(path: &Path) -> io::Error {
     }
 }
 
-/// Makes a FIFO for its owner only. One that is there already is left as it is.
+/// Makes a FIFO for its owner only. A FIFO that is there already stays as it is.
 pub(crate) fn make_fifo(path: &Path) -> io::Result<()> {
     match rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, OWNER_ONLY, 0) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),

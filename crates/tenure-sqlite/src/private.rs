@@ -1,9 +1,9 @@
 //! Refuses a store that others may write: a user who can write it can take any lock in it, and a
 //! user who made it beforehand may have put anything in it.
 //!
-//! The directory is looked at first. In one that nobody else may write, nothing that is found to be
-//! ours becomes another's later. What belongs to root is no worse than ours: root can do
-//! anything anyway. The other way round, root does not use what belongs to somebody else.
+//! The directory is looked at first. If no other user may write it, a file in it that is found to
+//! be ours cannot become another user's later. A file of root's is as good as ours: root can do
+//! anything anyway. The other way round, root does not use the file of another user.
 
 use std::path::Path;
 
@@ -14,9 +14,9 @@ use tenure_core::{Error, Remedy, Result};
 use crate::connection::beside;
 use crate::platform;
 
-/// Others may change what has one of these bits.
+/// The permission bits with which others may change a file or directory.
 const WRITABLE: u32 = 0o022;
-/// In such a directory others make files, and remove only their own.
+/// The bit of a directory in which others make files, and remove only their own.
 const STICKY: u32 = 0o1000;
 
 /// Refuses a directory of a database that others may write.

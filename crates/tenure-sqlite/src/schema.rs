@@ -35,7 +35,7 @@ const VIEWS: [(&str, &str); 3] = [
 /// The version this Tenure writes.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
 
-/// "Tenu".
+/// "Tenu" as a number.
 pub(crate) const APPLICATION_ID: i64 = 0x5465_6e75;
 
 /// The kind of database in a file.
@@ -55,11 +55,12 @@ pub(crate) enum SchemaState {
 
 /// Returns the kind of a database.
 ///
-/// It reads in one transaction, its own if there is none: SQLite locks for each.
+/// It reads in one transaction, and begins one if there is none: SQLite locks for each.
 pub(crate) fn look(connection: &Connection) -> rusqlite::Result<SchemaState> {
-    let _transaction = match connection.is_autocommit() {
-        true => Some(connection.unchecked_transaction()?),
-        false => None,
+    let _transaction = if connection.is_autocommit() {
+        Some(connection.unchecked_transaction()?)
+    } else {
+        None
     };
     let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let version = number("PRAGMA user_version")?;

@@ -54,7 +54,7 @@ pub(crate) struct SessionFile {
 pub(crate) enum Proof {
     /// A process has its file locked.
     Alive,
-    /// No process has its file locked, or it is of another boot.
+    /// No process has its file locked, or the file is of another boot.
     Dead,
     /// Its file is gone or was replaced: nothing can be proved. Only break ends what it holds.
     Unknown,
@@ -70,7 +70,7 @@ impl SessionFile {
         let draft = directory.join(format!("{DRAFT}{session}"));
         for _ in 0..TRIES {
             let Some(file) = create(directory, &draft)? else {
-                // A draft of the same session, killed half-way; or a sweep removes it right now.
+                // This session's draft was left half-way, or a sweep removes it right now.
                 platform::unlink(&draft).or_cannot("remove", &draft)?;
                 continue;
             };
@@ -101,7 +101,7 @@ impl SessionFile {
         Err(Error::io("lock", path, source))
     }
 
-    /// Returns which file it is.
+    /// Returns the identity of the file.
     pub(crate) fn identity(&self) -> FileIdentity {
         self.identity
     }
@@ -178,11 +178,11 @@ pub(crate) fn prove(
 /// Removes the file of a dead session. Returns false if the session is alive, true if there is no
 /// file.
 ///
-/// `rest` removes what else the session left, before the file: a process killed in between leaves
-/// the file, by which the next sweep finds the rest. The proof of death lasts until all of it is
-/// gone. Nothing of a live session is touched.
+/// `rest` removes everything else that the session left, before the file: a process killed in
+/// between leaves the file, by which the next sweep finds the rest. The proof of death lasts until
+/// all of it is gone. Nothing of a live session is touched.
 ///
-/// Two processes may do it at once: a session's id is never used again, so there is nothing else
+/// Two processes may do this at once: a session's id is never used again, so there is nothing else
 /// that the second could remove.
 pub(crate) fn remove_if_dead(
     directory: &Path,
@@ -205,7 +205,7 @@ pub(crate) fn remove_if_dead(
     }
 }
 
-/// Returns how many sessions have their file locked, counting no more than a thousand.
+/// Returns the number of sessions that have their file locked, counting no more than a thousand.
 pub(crate) fn count_alive(directory: &Path) -> Result<usize> {
     let mut count = 0;
     for path in files(directory)? {

@@ -42,8 +42,8 @@ impl Wake {
         made.or_cannot("make", &path)?;
         let fifo = platform::open_fifo(&path).or_cannot("open", &path)?;
         let fifo = fifo.ok_or_else(|| io::Error::other("it is not a pipe"));
-        let fifo = Receiver::from_file_unchecked(fifo.or_cannot("open", &path)?);
-        let fifo = fifo.or_cannot("listen to", &path)?;
+        let fifo = Receiver::from_file_unchecked(fifo.or_cannot("open", &path)?)
+            .or_cannot("listen to", &path)?;
         Ok(Wake { fifo, path })
     }
 
@@ -98,7 +98,7 @@ pub(crate) struct Death {
 }
 
 impl Death {
-    /// Begins to watch. A process that cannot be watched never ends, as far as this tells.
+    /// Begins to watch. A process that cannot be watched seems never to end.
     pub(crate) fn watch(pid: u32) -> Death {
         let process = platform::open_process(pid);
         let watched = process.and_then(|process| {

@@ -1,4 +1,4 @@
-//! Records that are listed whole, page after page.
+//! Lists all records of a query, page after page.
 
 use tenure::Result;
 use tenure::records::{Record, RecordQuery, Records};

@@ -1,8 +1,8 @@
-//! Owners that are no people, and what they may not do: break a lock, wait for very long, or take a
-//! lease for very long.
+//! Owners that are not people, and their limits: they may not break a lock, wait for very long, or
+//! take a lease for very long.
 //!
-//! A wait that outlasts the shell of an agent is a lock that is taken for nobody, and a long lease
-//! of an agent that died is a morning lost. People set the limits, and only people go beyond them.
+//! If a wait outlasts the shell of an agent, its lock is taken for no use, and a long lease of an
+//! agent that died is a morning lost. People set the limits, and only people go beyond them.
 
 use std::time::Duration;
 
@@ -22,12 +22,13 @@ pub const PATTERNS_MAX: usize = 100;
 /// A longer pattern is refused, in bytes: no owner is longer.
 pub const PATTERN_BYTES_MAX: usize = tenure_core::owner::OWNER_BYTES_MAX;
 
-/// Patterns of owners that are no people. A `*` stands for any text, also none; everything else
+/// Patterns of owners that are not people. A `*` stands for any text, also none; everything else
 /// for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Automated {
     patterns: Vec<String>,
-    /// The coding agent that this process runs under: whatever owner is named, no person asks.
+    /// The coding agent that this process runs under, if any. Then no person asks, whatever owner
+    /// is named.
     agent: Option<Owner>,
     /// The longest lease they may take.
     pub ttl_max: Duration,
@@ -108,7 +109,7 @@ impl Automated {
         if asked <= most || !self.covers(owner) {
             return Ok(());
         }
-        // Where both look the same, the seconds tell.
+        // If both look alike, the seconds tell them apart.
         let shown = |value| match duration::show(asked) == duration::show(most) {
             true => format!("{}s", Duration::as_secs(&value)),
             false => duration::show(value),
@@ -134,18 +135,18 @@ impl Automated {
         self.agent.as_ref()
     }
 
-    /// Returns who asks, for the audit: the coding agent, whatever owner is named, else the owner.
+    /// Returns the asker for the audit: the coding agent, whatever owner is named, else the owner.
     pub fn actor<'a>(&'a self, owner: &'a Owner) -> &'a Owner {
         self.agent.as_ref().unwrap_or(owner)
     }
 
-    /// Returns true if an owner is one of them.
+    /// Returns true if this owner is automated.
     pub fn covers(&self, owner: &Owner) -> bool {
         let matches = |pattern: &String| matches(pattern, owner.as_str());
         self.agent.is_some() || self.patterns.iter().any(matches)
     }
 
-    /// Returns why an owner that is covered is automated, as the end of a sentence.
+    /// Returns the reason why an automated owner is one, as the end of a sentence.
     pub fn reason(&self, owner: &Owner) -> String {
         match &self.agent {
             Some(agent) if agent != owner => format!("it runs under the coding agent {agent}"),

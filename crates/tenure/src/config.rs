@@ -14,7 +14,7 @@
 //! policy = "maps"                     # operations that are compiled in (docs/operations.md)
 //!
 //! [slot]
-//! build = 2                           # how many may run at once, so that callers need not choose it
+//! build = 2                           # how many may run at once: callers need not choose it
 //!
 //! [guard]                             # what the hooks of coding agents enforce (docs/agents.md)
 //! edits = true                        # one agent edits a file at a time
@@ -106,13 +106,13 @@ pub struct Config {
     pub order: Option<Vec<String>>,
     /// True to trust flock where the file system is not known to be safe.
     pub trust_flock: Option<bool>,
-    /// Owners that are no people.
+    /// The owners that are not people.
     #[serde(default, deserialize_with = "optional_automated")]
     pub automated: Option<Automated>,
-    /// The longest wait of owners that are no people.
+    /// The longest wait of owners that are not people.
     #[serde(default, deserialize_with = "optional_duration")]
     pub automated_wait_max: Option<Duration>,
-    /// The longest lease of owners that are no people.
+    /// The longest lease of owners that are not people.
     #[serde(default, deserialize_with = "optional_duration")]
     pub automated_ttl_max: Option<Duration>,
     /// The part of a holder's command that others see.
@@ -160,17 +160,17 @@ pub struct Retry {
     pub initial_delay: Option<Duration>,
 }
 
-/// Everybody may change a file with this bit.
+/// The permission bit with which every user may change a file.
 const WRITABLE_BY_ALL: u32 = 0o002;
 
 /// The outcome of a look for a `tenure.toml` in one directory.
 #[derive(Debug)]
 pub(crate) enum ConfigFile {
-    /// There is none.
+    /// There is no such file.
     Nothing,
-    /// There is one, but another user could change it.
+    /// There is a file, but another user could change it.
     Ignored(Ignored),
-    /// There is one.
+    /// There is a file, and no other user could change it.
     Ours(PathBuf, Box<Config>),
 }
 
@@ -203,7 +203,7 @@ impl Config {
         config.with_places(path)
     }
 
-    /// Lays the variables of the environment over this.
+    /// Lays the variables of the environment over these settings.
     pub fn with_environment(mut self, environment: &Environment) -> Result<Self> {
         if let Some((name, text)) = environment.either(LOCK_TIMEOUT)? {
             let allowed = "seconds, or a duration such as 500ms, 30s, 5m or 1h";
@@ -248,7 +248,7 @@ impl Config {
             .map_or_else(Ranking::default, Ranking::new)
     }
 
-    /// Returns the owners that are no people: those set here, else the default.
+    /// Returns the owners that are not people: those set here, else the default.
     pub fn automated(&self) -> Automated {
         let mut automated = self.automated.clone().unwrap_or_default();
         automated.wait_max = self.automated_wait_max.unwrap_or(automated.wait_max);
@@ -261,7 +261,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// `Configuration` with the line, for what is no operation.
+    /// `Configuration`, with the line, for an operation that is not well formed.
     pub fn parse_operations(text: &str, path: &Path) -> Result<BTreeMap<String, Operation>> {
         Ok(Self::parse(text, path)?.operation)
     }
@@ -319,8 +319,8 @@ pub(crate) fn look(directory: &Path, uid: u32) -> Result<ConfigFile> {
     Ok(ConfigFile::Ours(path, Box::new(config)))
 }
 
-/// Returns true if there is no file, or its directory may not be looked into: that holds nothing of
-/// ours.
+/// Returns true if there is no file, or its directory may not be looked into: such a directory
+/// holds nothing of ours.
 fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
@@ -356,8 +356,8 @@ fn optional_grace<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>
     )
 }
 
-/// A kind that cannot be, or that stands there twice, is a misspelling of another one, which
-/// would then be taken in an order nobody wanted.
+/// Reads the order of kinds. A kind that cannot be, or that stands there twice, is a misspelling of
+/// another one, which would then be taken in the wrong order.
 fn optional_order<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
     let order = Vec::<String>::deserialize(from)?;
     for (index, kind) in order.iter().enumerate() {
@@ -377,7 +377,7 @@ fn optional_automated<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Autom
     automated.map(Some).map_err(de::Error::custom)
 }
 
-/// An operation is named like `map.calibrate`.
+/// Reads operations, whose names are like `map.calibrate`.
 fn operations<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Operation>, D::Error> {
     let operations = BTreeMap::<String, Operation>::deserialize(from)?;
     if operations.len() > OPERATIONS_MAX {
@@ -387,9 +387,10 @@ fn operations<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Ope
     let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
     for (name, operation) in &operations {
         let named = (1..=64).contains(&name.len()) && name.bytes().all(allowed);
-        let flaw = match named {
-            true => operation.flaw(),
-            false => Some("a name is 1 to 64 of a-z, 0-9, - and .".into()),
+        let flaw = if named {
+            operation.flaw()
+        } else {
+            Some("a name is 1 to 64 of a-z, 0-9, - and .".into())
         };
         if let Some(flaw) = flaw {
             let problem = format!("operation {name:?}: {flaw}");

@@ -42,7 +42,7 @@ pub enum GuardState {
 ///
 /// A lease that expires, as on PostgreSQL, is renewed in the background. If that fails, the guard
 /// is unknown at once, [in doubt](Guard::in_doubt) when two thirds of the lease's time are used up,
-/// and [lost](Guard::lost) at five sixths: before anybody else can have the lock.
+/// and [lost](Guard::lost) at five sixths: before another holder can have the lock.
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
     pub(crate) hold: Arc<Hold>,
@@ -123,24 +123,24 @@ impl Guard {
         &self.hold.resource
     }
 
-    /// Returns how far it can be trusted, as of the last check.
+    /// Returns the trust in it, as of the last check.
     pub fn state(&self) -> GuardState {
         self.hold.state()
     }
 
-    /// Returns how long the lease is known to last without a renewal, or `None` if it lasts for as
-    /// long as its session.
+    /// Returns the time that the lease is known to last without a renewal, or `None` if it lasts
+    /// for as long as its session.
     pub fn expires_in(&self) -> Option<Duration> {
         self.hold.expires_in()
     }
 
-    /// Returns what errors say about the lock.
+    /// Returns the description of the lock in errors.
     pub fn context(&self) -> Box<LockContext> {
         self.hold.context()
     }
 
-    /// Returns when the guard is lost without a renewal, in milliseconds since boot, or `None` if
-    /// it lasts for as long as its session.
+    /// Returns the time at which the guard is lost without a renewal, in milliseconds since boot,
+    /// or `None` if it lasts for as long as its session.
     pub fn lost_at_ms(&self) -> Option<u64> {
         self.hold.over_at()
     }
@@ -157,7 +157,8 @@ impl Guard {
         self.session.renewal.watching(self.hold.lost()).await
     }
 
-    /// Fails if the lock is known to be lost. It asks nobody: [`renew`](Guard::renew) does.
+    /// Fails if the lock is known to be lost. It does not ask the store: [`renew`](Guard::renew)
+    /// does.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Ids that nobody else has.
+//! Ids that no other process draws.
 
 use tenure_core::{LeaseId, SessionId};
 use tenure_os::{clock, random};

@@ -69,7 +69,7 @@ impl Keeper {
         }
     }
 
-    /// Returns a keeper of the same store whose calls are asked by somebody else.
+    /// Returns a keeper of the same store for calls of another asker.
     pub fn asked_by(&self, automated: Automated, actor: Owner) -> Keeper {
         let settings = self.settings().clone();
         let settings = settings.with_automated(automated).with_actor(Some(actor));
@@ -89,8 +89,8 @@ impl Keeper {
         Ok(listing)
     }
 
-    /// Adds to the reason of every waiter that is in a circle what the circle is. A listing is
-    /// worth showing without that, too.
+    /// Adds the circle to the reason of every waiter that is in one. A listing is worth showing
+    /// without that, too.
     async fn tell_circles(&self, listing: &mut Listing) {
         let waiting = listing
             .waiting
@@ -145,7 +145,7 @@ impl Keeper {
         self.shared.store.leases().is_some()
     }
 
-    /// Returns what an error about a lock in the store says of it.
+    /// Returns the description of a lock in the store, for errors about it.
     pub fn context_of(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
         self.shared.store.context_of(resource, mode)
     }
@@ -164,7 +164,7 @@ impl Keeper {
         &self.shared.store
     }
 
-    /// Returns how the keeper tries again after passing faults, or `None` if the store does that
+    /// Returns the policy of retries after passing faults, or `None` if the store tries again
     /// itself.
     pub(crate) fn retry(&self) -> Option<&RetryPolicy> {
         let settings = &self.shared.settings;

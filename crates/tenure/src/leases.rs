@@ -4,8 +4,8 @@
 //! it in one step. From then on it belongs to no guard: a caller that knows the id of a lease may
 //! renew, release, upgrade and downgrade it, unless it names another owner.
 //!
-//! The permission is checked here, once for every surface, before the store is asked: neither the
-//! owner of a lease, nor who took it, nor the binding of a bound one ever changes, so nothing can
+//! The permission is checked here, once for every surface, before the store is asked. Neither the
+//! owner of a lease, nor its taker, nor the binding of a bound one ever changes, so nothing can
 //! come between the check and the act.
 //!
 //! | step | file |
@@ -13,8 +13,8 @@
 //! | take a set and bind it; ask again under a key | `lock`, `key` |
 //! | check that a lease exists and the caller may act on it | `permit` |
 //! | upgrade by id | `upgrade` |
-//! | take what the same owner's guard has in hand | `take_over` |
-//! | recover what is stale, break what is not | `recover` |
+//! | take a lease that a guard of the same owner has in hand | `take_over` |
+//! | recover stale leases, break others | `recover` |
 //!
 //! # Limitations
 //!
@@ -48,7 +48,7 @@ use crate::retry::{Tries, retry};
 pub struct LeaseTerms {
     /// The time it lasts unless renewed: 1 s to 24 h.
     pub ttl: Duration,
-    /// The caller's name for the request. The same request under it returns the same leases.
+    /// The caller's name for the request. A repeated request under it returns the same leases.
     pub key: Option<IdempotenceKey>,
 }
 
@@ -78,13 +78,13 @@ impl Keeper {
         permit::find(self, lease, "find").await
     }
 
-    /// Gives a lease new time, counted from now: `ttl`, or what it had before. An expired
-    /// one too, as long as nobody took over. The token stays.
+    /// Gives a lease new time, counted from now: `ttl`, or as much as it had before. An expired
+    /// lease gets it, too, as long as no other caller took over. The token stays.
     ///
     /// # Errors
     ///
-    /// As [`find`](Keeper::find); `NotAllowed` if `by` is not its owner, if a coding agent asks
-    /// that did not take it, or if it is bound to a session or in the hands of a guard.
+    /// Errors of [`find`](Keeper::find); `NotAllowed` if `by` is not its owner, if the coding agent
+    /// that asks did not take it, or if it is bound to a session or in the hands of a guard.
     pub async fn renew(
         &self,
         lease: &LeaseId,
@@ -106,7 +106,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// As [`renew`](Keeper::renew).
+    /// Errors of [`renew`](Keeper::renew).
     pub async fn release(&self, lease: &LeaseId, by: Option<&Owner>) -> Result<Lease> {
         let before = permit::permit(self, lease, "release", by).await?;
         let (leases, actor) = (
@@ -121,7 +121,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// As [`renew`](Keeper::renew); `Conflict` if it was never upgraded.
+    /// Errors of [`renew`](Keeper::renew); `Conflict` if it was never upgraded.
     pub async fn downgrade(&self, lease: &LeaseId, by: Option<&Owner>) -> Result<Lease> {
         let mut held = permit::permit(self, lease, "downgrade", by).await?;
         let (leases, actor) = (
@@ -146,7 +146,7 @@ impl Keeper {
     /// # Errors
     ///
     /// `NotAllowed` if the token is fenced, or was never granted; `UnknownResource` if the store
-    /// never granted the resource to anybody.
+    /// never granted the resource.
     pub async fn check(&self, resource: &Resource, token: Token) -> Result<()> {
         let store = self.store();
         let newest = retry(self.retry(), || store.token(resource)).await?;
@@ -154,15 +154,14 @@ impl Keeper {
             resource: resource.clone(),
             store: store.url().to_owned(),
         })?;
-        match token == newest {
-            true => Ok(()),
-            false => Err(fenced(resource, token, newest, store.url())),
+        if token == newest {
+            return Ok(());
         }
+        Err(fenced(resource, token, newest, store.url()))
     }
 
-    /// Returns the circles of requests that wait for each other at this moment. Those that are
-    /// certain end by themselves, as a request that closes one is refused; the others are for
-    /// people to see.
+    /// Returns the circles of requests that wait for each other at this moment. Certain circles end
+    /// by themselves, as a request that closes one is refused; the others are for people to see.
     ///
     /// # Errors
     ///
@@ -172,7 +171,7 @@ impl Keeper {
         retry(self.retry(), || leases.circles()).await
     }
 
-    /// Reads the record of what was done, oldest first, one page of it.
+    /// Reads one page of the audit, oldest entry first.
     pub async fn audit(&self, query: &AuditQuery) -> Result<AuditPage> {
         let leases = permit::leases(self, "audit")?;
         let mut query = query.clone();

@@ -31,11 +31,11 @@
 //! | [`leases`], `automated`, [`audit`] | leases that outlive their process; recovery, break, audit |
 //! | [`records`] | rows above the locks, changed in one transaction with them |
 //! | `guard`, `renewal` | a lock in hand, and how its loss is noticed |
-//! | [`store_choice`], [`config`] | which store to use and why; settings of files and environment |
+//! | [`store_choice`], [`config`] | the choice of the store and its reason; settings of files and environment |
 //! | [`patterns`] | patterns for locks, as calls |
-//! | [`store`] | what a store of one's own is asked and answers |
+//! | [`store`] | the traits and types for a store of one's own |
 //! | [`memory`] | the store within one process |
-//! | [`blocking`] | the same without `async` |
+//! | [`blocking`] | all of this without `async` |
 //!
 //! # Guards
 //!
@@ -46,8 +46,8 @@
 //! # What blocks
 //!
 //! - A call on the store `file:` opens and locks files on the thread that polls it; a wait for a
-//!   kernel lock has a thread of its own, and SIGURG ends it when its time is over. Where the
-//!   program has no handler of SIGURG, one that does nothing is installed; see [`tenure_files`].
+//!   kernel lock has a thread of its own, and SIGURG ends it when its time is over. If the program
+//!   has no handler of SIGURG, an empty one is installed; see [`tenure_files`].
 //! - A call on `sqlite:` runs its transaction, some tens of microseconds, on the thread that polls
 //!   it. A durable step (leases that outlive their session, break, recovery) waits for the disk. On
 //!   a multi-thread runtime the other tasks of the thread go on elsewhere meanwhile, which costs
@@ -60,16 +60,16 @@
 //!
 //! - A session asking for what it holds or awaits is refused at once; so is one asking for
 //!   something ordered before that. Two sessions simply contend.
-//! - A session waits for one lock or set at a time, whatever its tasks do: it never holds
-//!   something while it awaits what is ordered before it. So no circle of waiters can form.
-//! - Every wait has a deadline. What cannot be had in time leaves neither lock nor waiter,
-//!   also when the lock was granted in the very instant the time ran out.
+//! - A session waits for one lock or set at a time, whatever its tasks do: it never holds something
+//!   while it awaits what is ordered before it, so no circle of waiters can form.
+//! - Every wait has a deadline. A request that is not granted in time leaves neither lock nor
+//!   waiter, also when the lock was granted in the very instant the time ran out.
 //! - Every future can be dropped at any point: a dropped acquire holds nothing and waits for
 //!   nothing, a dropped upgrade leaves the lease as it was, a dropped release still releases.
 //! - A guard that is dropped, by a panic too, releases.
 //! - A guard whose lease runs out by itself is renewed in the background, also while the rest of
-//!   its set is awaited. Where that fails it is lost before anybody else can have the lock, as long
-//!   as its process runs; after a sleep it goes on only if nobody took over.
+//!   its set is awaited. If that fails, the guard is lost before another holder can have the lock,
+//!   as long as its process runs. After a sleep it goes on only if no other holder took over.
 //! - A set is taken whole or not at all. A set of leases of their own is bound in one step: their
 //!   time runs from when all of them are there.
 //!
@@ -127,13 +127,13 @@ pub mod audit {
     pub use tenure_core::audit::{Action, AuditPage, AuditQuery, Entry, as_reason};
 }
 
-/// What a store of one's own is asked and answers; see
+/// The traits and types for a store of one's own; see
 /// [`Keeper::from_store`](crate::Keeper::from_store).
 pub mod store {
     pub use tenure_core::{Asker, Capabilities, Examined, Reply, Request, Store, UpgradeRequest};
 }
 
-/// What only the crates of Tenure and their tests use. It may change with any version.
+/// Parts for the crates of Tenure and their tests alone. They may change with any version.
 #[doc(hidden)]
 pub mod internal {
     use std::sync::Arc;

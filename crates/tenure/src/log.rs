@@ -97,9 +97,10 @@ impl Logged {
 
     /// Notes whether the store confirmed the release.
     pub(crate) fn released(&mut self, done: bool) {
-        self.end = match done {
-            true => RELEASED,
-            false => "given up, not known to be released",
+        self.end = if done {
+            RELEASED
+        } else {
+            "given up, not known to be released"
         };
     }
 }

@@ -22,7 +22,8 @@ pub struct Records<'a> {
 }
 
 impl Keeper {
-    /// Returns the records. `act` is what needs them, for the message of a store that keeps none.
+    /// Returns the records. `act` is the action that needs them, for the error of a store without
+    /// any.
     ///
     /// # Errors
     ///
@@ -43,8 +44,7 @@ impl Keeper {
 }
 
 impl<'a> Records<'a> {
-    /// Returns the records of another store than the keeper's, for tests of what is kept in
-    /// records.
+    /// Returns the records of a store other than the keeper's, for tests.
     #[doc(hidden)]
     pub fn of(keeper: &'a Keeper, store: &'a dyn RecordStore) -> Self {
         Self { keeper, store }
@@ -64,16 +64,17 @@ impl<'a> Records<'a> {
     ///
     /// # Errors
     ///
-    /// `RecordChanged` for a version that is another, `NotAllowed` and `LeaseOver` for a lease or
-    /// token that is not good any more, and whatever the function of the change refuses.
+    /// `RecordChanged` if a record has another version, `NotAllowed` and `LeaseOver` if a lease or
+    /// token is no longer good, and the errors of the change's own function.
     pub async fn change(&self, change: &RecordChange<'_>) -> Result<Vec<Record>> {
         let agent = self.keeper.settings().automated.agent();
         let change = change.clone().under_agent(agent.cloned());
         retry(self.keeper.retry(), || self.store.change_records(&change)).await
     }
 
-    /// Makes a change whose function also says what it decided, and returns what it said when the
-    /// change was made. `named` has the records of the change, and what is expected of them.
+    /// Makes a change whose function also returns a value, and returns the value of the call that
+    /// was committed. `named` has the records of the change, each with the version that is
+    /// expected.
     ///
     /// # Errors
     ///

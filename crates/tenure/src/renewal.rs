@@ -1,8 +1,8 @@
 //! The background task that notices a lost lock, and renews leases that expire.
 //!
-//! Where a store can lose a lock, one task per session checks all its locks. The task begins with
-//! the first guard, and ends with the session or when it finds nothing to check, so that locking
-//! and unlocking in a row does not start it each time. The task has only weak references: it keeps
+//! If a store can lose a lock, one task per session checks all its locks. The task begins with the
+//! first guard, and ends with the session or when it finds nothing to check, so that locking and
+//! unlocking in a row does not start it each time. The task has only weak references: it keeps
 //! neither session nor lock alive.
 //!
 //! The task lives in the runtime of a grant, and ends with that runtime. A caller that waits for a
@@ -20,8 +20,8 @@
 //! # After a sleep
 //!
 //! If the process was stopped or the machine slept, the lease was good at the last look and is over
-//! at this one. Perhaps nobody has taken the lock over, so the store is asked once more, for a
-//! short while, before the lock is given up.
+//! at this one. Perhaps no other holder has taken the lock over, so the store is asked once more,
+//! for a short while, before the lock is given up.
 
 mod check;
 mod schedule;
@@ -84,7 +84,7 @@ impl Renewal {
         self.run(&mut state, schedule, &Handle::current());
     }
 
-    /// Waits for news of a lock, and keeps the task running that reports it.
+    /// Waits for news of a lock, and keeps the task that reports it running.
     pub(crate) async fn watching<T>(self: &Arc<Self>, wait: impl Future<Output = T>) -> T {
         let (Some(schedule), Ok(runtime)) = (self.schedule, Handle::try_current()) else {
             return wait.await;

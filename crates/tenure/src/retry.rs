@@ -1,7 +1,7 @@
 //! The one retry loop of the keeper: calls a store again after a passing fault.
 //!
-//! A store that tries again itself, as only it knows what a lost connection left behind, says so in
-//! its [`Capabilities`](tenure_core::Capabilities). The keeper calls such a store once.
+//! A store may try again itself, as only it knows what a lost connection left behind. It says so in
+//! its [`Capabilities`](tenure_core::Capabilities), and the keeper calls it once.
 
 use tenure_core::internal::Retry;
 use tenure_core::{Error, Reply, Result, RetryPolicy};

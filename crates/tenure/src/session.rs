@@ -122,8 +122,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Session::acquire); what was taken before the failure is released,
-    /// last first.
+    /// Errors of [`acquire`](Session::acquire). Locks taken before the failure are released, last
+    /// first.
     pub async fn acquire_many(&self, set: &LockSet, options: &Options) -> Result<Vec<Guard>> {
         many::acquire(&self.shared, set, options).await
     }
@@ -161,7 +161,7 @@ fn only(mut guards: Vec<Guard>) -> Result<Guard> {
 }
 
 impl Shared {
-    /// Returns what an error about a resource names.
+    /// Returns the description of a lock, for errors about it.
     pub(crate) fn context(&self, resource: &Resource, mode: Mode) -> Box<LockContext> {
         self.keeper.store().context_of(resource, mode)
     }

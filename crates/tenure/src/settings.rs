@@ -20,18 +20,18 @@ pub struct Settings {
     /// The longest wait for a server that is away or has no room, when a store is opened. Zero
     /// tries once.
     pub open: Duration,
-    /// The interval of heartbeats of a holder, or `None` for every 10 s. Where leases expire it is
-    /// at most a third of their time, which is also the default there.
+    /// The interval of heartbeats of a holder, or `None` for every 10 s. If leases expire, it is at
+    /// most a third of their time, and by default exactly that.
     pub heartbeat: Option<Duration>,
-    /// How old the heartbeat of a lease of its own may get before others may recover it, once its
-    /// time is over: 1 s to 24 h. It goes with every lease that this keeper takes or renews.
-    /// `None`: as long as its time, but 15 s at most.
+    /// The age that the heartbeat of a lease of its own may reach before others may recover it,
+    /// once its time is over: 1 s to 24 h. It goes with every lease that this keeper takes or
+    /// renews. `None` is as long as the time of the lease, but 15 s at most.
     pub stale_grace: Option<Duration>,
-    /// Trust kernel locks on file systems where they are known to fail.
+    /// True to trust kernel locks on file systems where they are known to fail.
     pub trust_flock: bool,
-    /// Owners that are no people: they may never break a lock.
+    /// Owners that are not people: they may never break a lock.
     pub automated: Automated,
-    /// Who asks where a call names nobody, for the audit. `None`: who took the lease.
+    /// The actor in the audit for calls that name none. `None` is the taker of the lease.
     pub actor: Option<Owner>,
 }
 
@@ -53,21 +53,21 @@ impl Default for Settings {
 
 impl Settings {
     setters! {
-        /// Sets which kinds are taken before which.
+        /// Sets the order of kinds.
         with_ranking(ranking: Ranking) => ranking = ranking;
-        /// Sets how passing faults are tried again.
+        /// Sets the retries of passing faults.
         with_retry(retry: RetryPolicy) => retry = retry;
-        /// Sets how long a request waits that says nothing else.
+        /// Sets the longest wait of a request that sets none.
         with_wait(wait: Duration) => wait = wait;
-        /// Sets how long a server is waited for when a store is opened.
+        /// Sets the longest wait for a server when a store is opened.
         with_open(open: Duration) => open = open;
-        /// Sets how often a holder writes that it is alive.
+        /// Sets the interval of heartbeats of a holder.
         with_heartbeat(heartbeat: Duration) => heartbeat = Some(heartbeat);
-        /// Sets how old the heartbeat of a lease may get before others may recover it.
+        /// Sets the age that the heartbeat of a lease may reach before others may recover it.
         with_stale_grace(grace: Duration) => stale_grace = Some(grace);
-        /// Sets which owners are no people.
+        /// Sets the owners that are not people.
         with_automated(automated: Automated) => automated = automated;
-        /// Sets who asks where a call names nobody.
+        /// Sets the actor in the audit for calls that name none.
         with_actor(actor: Option<Owner>) => actor = actor;
     }
 }

@@ -1,21 +1,21 @@
 //! The choice of the store.
 //!
-//! In this order: the one asked for, `TENURE_STORE`, the nearest `tenure.toml` upwards that
-//! names one, the git repository around the current directory (its common directory, so
-//! that all worktrees meet in one store), the user's state directory.
+//! The first of these counts: the store that is asked for, `TENURE_STORE`, the nearest
+//! `tenure.toml` upwards that names one, the git repository around the current directory (its
+//! common directory, so that all worktrees meet in one store), the user's state directory.
 //!
 //! `user:` names a database in the user's state directory that belongs to the repository around the
 //! `tenure.toml` that says so, else to that around the current directory (`user`). A `.git` that
-//! cannot be written is refused, and never a reason to choose it: two processes, one of them in a
-//! sandbox, would then hold one lock in two stores.
+//! cannot be written is refused, and is never a reason to choose `user:`. Otherwise two processes,
+//! one of them in a sandbox, would hold one lock in two stores.
 //!
 //! In a linked worktree without a `tenure.toml` of its own, that of the main worktree counts before
 //! those further up: it need not be committed to be the same for all worktrees. A `tenure.toml`
-//! that names no store leaves that to the next one up to the root of its repository, and to that of
-//! the main worktree: all of a repository meet in one store.
+//! that names no store leaves the choice to the next one up to the root of its repository, and to
+//! that of the main worktree: all processes in a repository meet in one store.
 //!
-//! Slots are counted per user and machine, so they have a store of their own that none of this
-//! changes ([`slots`]).
+//! Slots are counted per user and machine. They have a store of their own, on which none of this
+//! has an effect ([`slots`]).
 //!
 //! Everything the choice depends on comes in an [`Environment`], but for the files themselves.
 //!
@@ -37,9 +37,9 @@ use crate::config::{self, Config, ConfigFile};
 mod git;
 mod user;
 
-/// The database of a store nobody named, in its directory.
+/// The file name of the database of a store, where no address gives one.
 const DATABASE: &str = "tenure.db";
-/// The database of the slots.
+/// The file name of the database of the slots.
 const SLOTS_DATABASE: &str = "slots.db";
 
 /// The variables that count for the store and the settings.
@@ -89,7 +89,7 @@ impl Environment {
         self
     }
 
-    /// Adds variables.
+    /// Adds several variables.
     pub fn with_variables(
         mut self,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -122,7 +122,7 @@ impl Environment {
         }
     }
 
-    /// Returns a variable. One that is empty counts as not set.
+    /// Returns a variable. An empty one counts as not set.
     fn get(&self, name: &str) -> Option<&OsString> {
         debug_assert!(VARIABLES.contains(&name), "{name} is not read");
         let value = self.variables.get(OsStr::new(name));
@@ -188,7 +188,7 @@ impl fmt::Display for Why {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ignored {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     /// The way in which another user could change it.
     pub distrust: Distrust,
@@ -200,7 +200,7 @@ pub struct Ignored {
 pub enum Distrust {
     /// It belongs to this user.
     OwnedBy(u32),
-    /// Everybody may write it.
+    /// Every user may write it.
     WritableByAll,
 }
 
@@ -261,9 +261,10 @@ pub fn locate(asked: Option<&str>, environment: &Environment) -> Result<Located>
         Why::File(path) => Some(path.as_path()),
         _ => None,
     };
-    let url = match is_user {
-        true => sqlite_url(&user::directory(&url, named_in, environment)?.join(DATABASE))?,
-        false => url,
+    let url = if is_user {
+        sqlite_url(&user::directory(&url, named_in, environment)?.join(DATABASE))?
+    } else {
+        url
     };
     Ok(Located {
         url,
@@ -306,7 +307,7 @@ fn choose(
     Ok((sqlite_url(&database)?, Why::User))
 }
 
-/// What the files say.
+/// The settings and the store that the files name.
 #[derive(Default)]
 struct Nearest {
     /// The nearest `tenure.toml`.
@@ -352,8 +353,8 @@ fn nearest_config(environment: &Environment) -> Result<Nearest> {
 
 /// Returns the user's state directory: `$XDG_STATE_HOME/tenure` or `~/.local/state/tenure`.
 ///
-/// A relative one is refused: it would be another directory for each process that is elsewhere, and
-/// two of them would hold one lock.
+/// A relative path is refused: it would be another directory for each process that is elsewhere,
+/// and two of them would hold one lock.
 pub fn state_directory(environment: &Environment) -> Result<PathBuf> {
     if let Some(state) = environment.absolute("XDG_STATE_HOME")? {
         return Ok(state.join("tenure"));
@@ -376,21 +377,23 @@ pub fn state_directory(environment: &Environment) -> Result<PathBuf> {
 /// about the place would each have all the slots.
 pub fn slots(environment: &Environment) -> Result<String> {
     let state = state_directory(environment)?;
-    let runtime = match is_local(&state)? {
-        true => None,
-        false => environment.absolute("XDG_RUNTIME_DIR")?,
+    let runtime = if is_local(&state)? {
+        None
+    } else {
+        environment.absolute("XDG_RUNTIME_DIR")?
     };
     // Without a runtime directory the opening of the store says why it refuses this one.
     let directory = runtime.map_or(state, |runtime| runtime.join("tenure"));
     sqlite_url(&directory.join(SLOTS_DATABASE))
 }
 
-/// Returns where the board is: in the git repository around the current directory, so that its
-/// worktrees share it, else in the user's state directory, whatever `--store` and `TENURE_STORE`
-/// say.
+/// Returns the directory of the board: in the git repository around the current directory, so that
+/// its worktrees share it, else in the user's state directory, whatever `--store` and
+/// `TENURE_STORE` say.
 ///
-/// If `tenure.toml` says `store = "user:"`, it is beside that store: who cannot write one of them
-/// in a sandbox cannot write the other. Only the file counts, since the command under `run` gets
+/// If `tenure.toml` says `store = "user:"`, it is beside that store, so that a sandbox lets a
+/// process write both or neither. Only the file counts, since the command under `run` gets another
+/// `TENURE_STORE` than `run` itself, and must find the same board.
 /// another `TENURE_STORE` than `run` itself, and must find the same board.
 pub fn board(environment: &Environment) -> Result<PathBuf> {
     let store = nearest_config(environment)?.store;
@@ -415,8 +418,8 @@ pub fn common_directory(environment: &Environment) -> Result<Option<PathBuf>> {
     git::common_directory(environment)
 }
 
-/// Returns true if locks hold in a directory that is or will be made, by the nearest one that
-/// exists.
+/// Returns true if locks hold in a directory or, if it is not made yet, in the nearest one above
+/// it.
 fn is_local(directory: &Path) -> Result<bool> {
     let exists = |above: &&Path| above.exists();
     match directory.ancestors().find(exists) {

@@ -16,8 +16,8 @@ use crate::{Settings, shown_address};
 const KNOWN: &str = "known are sqlite:PATH (a database), postgres://… (a server for many machines) \
                      and file:DIR (kernel locks)";
 
-/// Opens the store an address names. A relative path counts from the current one,
-/// and is made absolute at once: the process may go elsewhere later.
+/// Opens the store an address names. A relative path counts from the current directory, and is made
+/// absolute at once: the process may go elsewhere later.
 pub(crate) async fn open(url: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
     match url.split_once(':') {
         Some(("memory", "")) => Ok(Arc::new(MemoryStore::new())),

@@ -13,7 +13,7 @@ use tenure_core::{Error, Resource, Result, Timestamp};
 
 /// The longest id, in bytes.
 const ID_BYTES_MAX: usize = 100;
-/// The priority of an issue that says none. Lower ones come first.
+/// The priority of an issue that names none. Lower numbers come first.
 pub const PRIORITY_DEFAULT: u32 = 2;
 
 /// The id of an issue: 1 to 100 letters, digits, dots, dashes and underscores, such as `fix-login`.
@@ -59,9 +59,9 @@ impl fmt::Display for IssueId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum IssueState {
-    /// It is to be done.
+    /// The work is not done.
     Open,
-    /// It is done.
+    /// The work is done.
     Done,
 }
 
@@ -69,11 +69,11 @@ pub enum IssueState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GateState {
-    /// Nobody decided yet.
+    /// The gate is not decided yet.
     Pending,
-    /// It is passed.
+    /// The gate is passed.
     Passed,
-    /// It failed.
+    /// The gate failed.
     Failed,
 }
 
@@ -81,10 +81,10 @@ pub enum GateState {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GateBy {
-    /// Everybody.
+    /// Any owner may pass it.
     #[default]
     Anyone,
-    /// People, and no automated owner.
+    /// Only people may pass it, and no automated owner.
     People,
 }
 
@@ -93,9 +93,9 @@ pub enum GateBy {
 pub struct Note {
     /// The time when it was written.
     pub at: Timestamp,
-    /// The author.
+    /// The owner who wrote it.
     pub owner: String,
-    /// The text.
+    /// The text of the note.
     pub text: String,
 }
 
@@ -104,23 +104,23 @@ pub struct Note {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct NewIssue {
-    /// Its id: a new one, if it is left out.
+    /// The id of the issue. Left out, a new one is made.
     pub id: Option<IssueId>,
     /// The title: the work in one line.
     pub title: String,
-    /// The work in full.
+    /// The description: the work in full.
     #[serde(default)]
     pub body: String,
-    /// Lower ones come first.
+    /// The priority. Issues with lower numbers come first. Left out, it is 2.
     #[serde(default = "priority_default")]
     pub priority: u32,
-    /// Words to find it by.
+    /// Words by which issues are found and chosen.
     #[serde(default)]
     pub labels: Vec<String>,
-    /// The issues that must be done before.
+    /// The issues that must be done before this one is ready.
     #[serde(default)]
     pub depends_on: Vec<IssueId>,
-    /// The gates that must be passed before.
+    /// The names of the gates that must be passed before this issue is ready. Each must be defined.
     #[serde(default)]
     pub gates: Vec<String>,
 }
@@ -140,39 +140,39 @@ impl NewIssue {
     }
 }
 
-/// Returns [`PRIORITY_DEFAULT`], for an issue that says none.
+/// Returns [`PRIORITY_DEFAULT`], for an issue that names none.
 pub fn priority_default() -> u32 {
     PRIORITY_DEFAULT
 }
 
-/// An issue as it is shown. Its file holds besides what the board alone needs.
+/// An issue as it is shown. Its file holds more, which only the board needs.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ShownIssue {
-    /// Its id.
+    /// The id of the issue.
     pub id: IssueId,
     /// The title: the work in one line.
     pub title: String,
-    /// The work in full.
+    /// The description: the work in full.
     pub body: String,
     /// The state: open or done.
     pub state: IssueState,
-    /// Lower ones come first.
+    /// The priority. Issues with lower numbers come first.
     pub priority: u32,
-    /// Words to find it by.
+    /// Words by which issues are found and chosen.
     pub labels: Vec<String>,
-    /// The issues that must be done before.
+    /// The issues that must be done before this one is ready.
     pub depends_on: Vec<IssueId>,
-    /// The gates that must be passed before, each with its state.
+    /// The gates that must be passed before this issue is ready, each with its state.
     pub gates: BTreeMap<String, GateState>,
-    /// The claim, which may be over.
+    /// The claim, whose time may be over; null if there is none.
     pub claim: Option<ShownClaim>,
     /// The time when it was created.
     pub created_at: Timestamp,
     /// The time when it was last changed.
     pub updated_at: Timestamp,
-    /// The notes of its owners.
+    /// The notes of its owners, oldest first.
     pub notes: Vec<Note>,
-    /// Fields of other programs.
+    /// Fields that other programs have put in.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -180,16 +180,16 @@ pub struct ShownIssue {
 /// The claim of an issue as it is shown.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ShownClaim {
-    /// The owner.
+    /// The owner who has claimed the issue.
     pub owner: String,
-    /// The token that refuses late writers.
+    /// The token of the claim. Changes made under an older token are refused.
     pub token: u64,
     /// The time when it was acquired.
     pub acquired_at: Timestamp,
     /// The time when it ends, unless it is renewed.
     pub expires_at: Timestamp,
-    /// How long it lasts by the clock that decides, or zero if it is over. It is known only to the
-    /// process that read the issue.
+    /// The time left by the clock that decides, or zero if the claim is over. Only the process that
+    /// read the issue knows it.
     #[serde(skip)]
     pub left: Duration,
 }
@@ -198,21 +198,21 @@ pub struct ShownClaim {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Blocked {
-    /// Someone works on it.
+    /// Another owner has claimed it.
     Claimed,
-    /// It waits for these issues to be done, and these gates to be passed.
+    /// It waits for these issues to be done and for these gates to be passed.
     Waiting(Vec<IssueId>, Vec<(String, GateState)>),
 }
 
 /// An issue that the index lists and whose file is missing, broken, or of another program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unreadable {
-    /// Its id.
+    /// The id of the issue.
     pub id: IssueId,
-    /// Its title, if it has one.
+    /// Its title, if the index has it.
     pub title: Option<String>,
-    /// Its file.
+    /// The path of its file.
     pub file: String,
-    /// The problem.
+    /// The reason why the file cannot be read.
     pub problem: String,
 }

@@ -39,8 +39,8 @@ fn delete(scenario: Scenario) -> Scenario {
     scenario.then(0, after, |board| board.delete(&id("c")))
 }
 
-/// Every content that is synced and every name that the index relies on is needed, but for the
-/// names before the index: a log and gates that are missing are as good as empty ones.
+/// Every sync is needed but those of the new log and of `.gitignore`: a log that is missing is as
+/// good as an empty one, and no board depends on `.gitignore`.
 #[test]
 fn a_board_is_made_whole_or_not_at_all_and_made_again_by_the_next() {
     let mut scenario = Scenario::empty("init");
@@ -52,8 +52,8 @@ fn a_board_is_made_whole_or_not_at_all_and_made_again_by_the_next() {
     check(&scenario.and_then());
 }
 
-/// One is killed while he makes the board, right after the index got its name, and another goes on
-/// from there.
+/// A process is killed while it makes the board, right after the index got its name, and another
+/// goes on from there.
 #[test]
 fn the_first_change_of_a_board_makes_durable_what_its_maker_could_not() {
     let made = Scenario::empty("init").then(0, World::clone, Board::fill);
@@ -231,7 +231,7 @@ fn a_passing_fault_is_tried_again_and_another_is_not() {
         assert_eq!(notes, usize::from(noted.is_ok()), "{errno} at {number}");
         noted.is_ok()
     };
-    // The first operation is a look that may fail.
+    // The first operation is a look, which may fail.
     let is_done = |errno| (1..6).map(|number| note(number, errno)).collect::<Vec<_>>();
     assert_eq!(is_done(Errno::INTR), [true; 5]);
     assert_eq!(is_done(Errno::IO), [false; 5]);

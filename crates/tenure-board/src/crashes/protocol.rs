@@ -18,7 +18,7 @@ use crate::names::uuid_of;
 use crate::{Board, GateBy, NewIssue};
 
 thread_local! {
-    /// Seconds on every clock.
+    /// The seconds that every clock shows.
     static CLOCK: Cell<i64> = const { Cell::new(0) };
     /// The number of the next change.
     static NEXT: Cell<usize> = const { Cell::new(0) };
@@ -48,7 +48,8 @@ pub(super) struct OneBoard {
 
 struct Place {
     root: tempfile::TempDir,
-    /// Boards that ended processes have used. Nothing in them lasts, and new ones take time.
+    /// Boards of processes that have ended, for the next ones: nothing in them lasts, and new ones
+    /// take time.
     idle: RefCell<Vec<Board>>,
 }
 
@@ -64,7 +65,7 @@ pub(super) type Scenario = crashes::Scenario<OneBoard>;
 
 /// A process that works on the board.
 pub(super) struct Process {
-    /// None only once it ends.
+    /// `None` only once the process ends.
     board: Option<Board>,
     place: Rc<Place>,
 }
@@ -101,7 +102,8 @@ impl crashes::Protocol for OneBoard {
         }
     }
 
-    /// A change is in so many files that all states of all crashes would take hours.
+    /// Returns a low limit: a change is in so many files that all states of all crashes would take
+    /// hours.
     fn states_max(&self) -> u128 {
         32
     }
@@ -163,7 +165,7 @@ impl crashes::Protocol for OneBoard {
         }
     }
 
-    /// No file of a deleted issue is there.
+    /// Fails if a file of a deleted issue is there.
     fn examine(&self, state: &State) -> Result<(), Violation> {
         let root = self.place.root.path();
         let index = state.file(&root.join("index.json")).ok().flatten();
@@ -254,7 +256,7 @@ impl Process {
     }
 }
 
-/// `TITLE STATE PRIORITY vVERSION`, and what else there is.
+/// Returns `TITLE STATE PRIORITY vVERSION`, and the other fields that are set.
 fn summary(issue: &Issue) -> String {
     let state = serde_json::to_value(issue.state).unwrap();
     let mut text = format!(
@@ -308,10 +310,10 @@ pub(super) trait BoardScenario: Sized {
     /// Starts with an empty directory.
     fn empty(name: &'static str) -> Self;
 
-    /// Every change is synced for good at once.
+    /// Makes every change sync its files at once.
     fn with_checkpoints(self) -> Self;
 
-    /// Then something is done at a time, after which the world is this.
+    /// Works on the board at a time, after which the world is the one that `after` returns.
     fn then(
         self,
         seconds: i64,
@@ -364,7 +366,7 @@ impl BoardScenario for Scenario {
             pending_max: usize::MAX,
         };
         let root = protocol.place.root.path().to_owned();
-        // For the kernel locks.
+        // The kernel locks need a real directory.
         std::fs::create_dir(root.join("issues")).unwrap();
         let mut state = State::default();
         state.add_directory(root);

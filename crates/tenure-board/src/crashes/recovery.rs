@@ -33,7 +33,7 @@ fn whoever_looks_first_after_a_power_loss_finishes_what_was_committed() {
     );
 }
 
-/// The power went while the log had a line that was not synced: it is torn in every way, and
+/// The power goes while the log has a line that was not synced. The line is torn in every way, and
 /// mended.
 #[test]
 fn a_torn_log_is_cut_and_filled_again() {
@@ -59,7 +59,7 @@ fn a_torn_log_is_cut_and_filled_again() {
         Scenario::after_crash("kill after the line", crashed, is_line, Power::Stays, after);
     // The log ends in the middle of its line, durably.
     scenario.start.tear("events.jsonl");
-    // All but the log is durable already, so that nobody needs most syncs here.
+    // All but the log is durable already, so most syncs change nothing here.
     scenario.sync_matters = |_| false;
     let looked = scenario.then(0, World::clone, |board| board.list().map(drop));
     check(&looked.and_then().then(0, updated("two", 3), update("two")));

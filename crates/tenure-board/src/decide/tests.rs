@@ -29,7 +29,7 @@ fn asked(
     decide(issue, Waits::default, &owner(who), request, moment)
 }
 
-/// Ana has it for a minute.
+/// Returns an issue that Ana claimed for a minute.
 fn claimed() -> Issue {
     asked(&issue("a"), "ana", ClaimRequest::Claim(TTL), at(0)).unwrap()
 }
@@ -124,7 +124,7 @@ fn the_time_since_boot_decides_and_after_a_reboot_the_clock_on_the_wall() {
     let claim = claimed().claim.unwrap();
     let day = 24 * 3600;
     let wall = |seconds: i64| Timestamp::from_millis(1_700_000_000_000 + seconds * 1000);
-    // In the same boot the clock on the wall says nothing.
+    // In the same boot the clock on the wall does not count.
     for now in [wall(-day), wall(0), wall(30 * day)] {
         assert!(!is_over(&claim, Moment { now, ..at(59) }));
         assert!(is_over(&claim, Moment { now, ..at(60) }));
@@ -136,7 +136,7 @@ fn the_time_since_boot_decides_and_after_a_reboot_the_clock_on_the_wall() {
     };
     assert!(!is_over(&claim, after_reboot(wall(59))));
     assert!(is_over(&claim, after_reboot(wall(60))));
-    // A clock that is two days behind does not make it last for two days.
+    // A clock that is two days behind does not make the claim last for two days.
     assert!(is_over(&claim, after_reboot(wall(-2 * day))));
 }
 

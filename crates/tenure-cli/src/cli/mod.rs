@@ -2,8 +2,8 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `on_demand` | words that are put together only for the command that is asked for |
-//! | `values` | how single values are read |
+//! | `on_demand` | the words of a command, put together only if it is asked for |
+//! | `values` | the readers of single values |
 //! | `usage_error` | messages for a command line that cannot be read |
 
 mod on_demand;
@@ -160,7 +160,7 @@ fn parse_known(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     parse_with(Cli::command(), arguments)
 }
 
-/// Returns the definition without the other commands.
+/// Returns the definition of `run`, without the other commands.
 fn run_alone() -> clap::Command {
     let run = run::Run::augment_args(clap::Command::new("run"));
     Global::augment_args(clap::Command::new("tenure")).subcommand(run)

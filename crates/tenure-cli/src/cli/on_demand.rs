@@ -1,7 +1,7 @@
 //! The words of a command, put together only if that command is the one asked for.
 //!
-//! A program that starts for every lock would otherwise spend a quarter of its own time on the
-//! words of the other commands.
+//! `run` starts for every lock, and would otherwise spend a quarter of its own time on the words of
+//! the other commands.
 
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 
@@ -33,8 +33,8 @@ impl<T: Args> Args for OnDemand<T> {
     }
 }
 
-/// Adds the arguments. The summary of the command stays that of the list it stands in, and not the
-/// comment on a group of arguments.
+/// Adds the arguments of a command. Its summary stays the one in the list of commands; clap would
+/// replace it by the comment on a group of arguments.
 fn augment_args<T: Args>(command: Command) -> Command {
     let about = command.get_about().cloned();
     let command = T::augment_args(command);

@@ -1,4 +1,4 @@
-//! A command line that is not carried out: help was asked for, or it makes no sense.
+//! A command line that is not carried out: it asks for help, or it makes no sense.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -14,11 +14,11 @@ use crate::report::{self, Failure, Report};
 pub struct UsageError {
     pub(super) error: clap::Error,
     json: bool,
-    /// The command it is about, if there is one.
+    /// The command that the command line names, if there is one.
     command: Option<String>,
-    /// The command of `doc`, if there is one.
+    /// The command of `doc` that it names, if there is one.
     of_doc: Option<String>,
-    /// True if there is no `--` on it.
+    /// True if the command line holds no `--`.
     undivided: bool,
 }
 
@@ -37,7 +37,7 @@ impl UsageError {
         }
     }
 
-    /// Returns advice for the first mistake of a person that knows similar commands.
+    /// Returns advice for a typical first mistake of a person who knows similar commands.
     fn tip(&self) -> Option<&'static str> {
         let missing = self.error.kind() == ErrorKind::MissingRequiredArgument;
         let tip = match (self.command.as_deref()?, self.of_doc.as_deref()) {
@@ -57,7 +57,7 @@ impl UsageError {
         }
     }
 
-    /// Shows it and returns the exit code.
+    /// Shows the error or the help, and returns the exit code.
     pub fn show(&self) -> ExitCode {
         let asked_for = matches!(
             self.error.kind(),
@@ -76,9 +76,9 @@ impl UsageError {
             return Report::new(true).failure(&Failure::Usage { message, remedy });
         }
         match asked_for {
-            // It goes to standard output. A closed pipe there is no failure.
+            // Help goes to standard output. A closed pipe there is no failure.
             true => drop(self.error.print()),
-            // It repeats what was typed, which a terminal must not obey.
+            // The message repeats the arguments, which a terminal must not obey.
             false => output::tell(&self.error.render().to_string()),
         }
         if let Some(tip) = self.tip() {

@@ -1,4 +1,4 @@
-//! The values on the command line, one reader each. Malformed ones are refused here, before any
+//! The values on the command line, one reader each. Malformed values are refused here, before any
 //! store is touched.
 
 use std::os::unix::ffi::OsStrExt;
@@ -23,7 +23,7 @@ pub fn parse_wanted(text: &[u8]) -> Result<Wanted, String> {
 }
 
 /// Reads a resource. The path of a file is made absolute and clean, with its links followed, so
-/// that whoever names the file meets the guard of edits there.
+/// that every spelling of a path meets the guard of edits there.
 pub fn parse_resource(text: &[u8]) -> Result<Resource, String> {
     let resource = Resource::parse_bytes(text).map_err(|error| error.to_string())?;
     if resource.kind() != "file" {
@@ -38,7 +38,8 @@ pub fn parse_prefix(text: &str) -> Result<String, String> {
     match text.strip_prefix("file:") {
         Some(path) if !path.is_empty() => {
             let resource = parse_resource(text.as_bytes())?;
-            // All in a directory, and not what only begins like it.
+            // A closing slash asks for all in a directory, and not for names that only begin like
+            // it.
             let is_directory = path.ends_with('/') && !resource.as_str().ends_with('/');
             Ok(format!("{resource}{}", if is_directory { "/" } else { "" }))
         }
@@ -47,7 +48,7 @@ pub fn parse_prefix(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads a resource that can be locked, which a slot cannot.
+/// Reads a resource that can be locked. A slot cannot.
 pub fn parse_lockable(name: &[u8]) -> Result<Resource, String> {
     let resource = parse_resource(name)?;
     if resource.kind() == Slot::KIND {
@@ -72,7 +73,7 @@ pub fn parse_expect(text: &str) -> Result<Expect, String> {
         .map_err(|problem: Error| format!("{problem}, or `absent`"))
 }
 
-/// Reads a document as it will be written: checked, with a newline at the end.
+/// Reads a document, checks it, and gives it a newline at the end.
 pub fn parse_document(text: &str) -> Result<String, String> {
     serde_json::from_str::<serde::de::IgnoredAny>(text)
         .map_err(|error| format!("not JSON: {error}"))?;
@@ -88,7 +89,7 @@ where
     OsStringValueParser::new().try_map(move |text| parse(text.as_bytes()))
 }
 
-/// Reads one of the words that JSON has for a value.
+/// Reads one of the words by which JSON calls a value.
 pub fn word_of<T>(
     words: impl IntoIterator<Item = impl Into<PossibleValue>>,
 ) -> impl TypedValueParser<Value = T>
@@ -117,15 +118,15 @@ pub fn parse_ttl(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads what an operation is about.
+/// Reads `KEY=VALUE`, one fact about the subject of an operation.
 pub fn parse_with(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
     let (key, value) = pair.ok_or("it is KEY=VALUE, such as project=atlas")?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Reads the cursor of `ls`, which has a blank in it. A cursor at the beginning of the second list
-/// is `1.`.
+/// Reads the cursor of `ls`, which holds a blank. A cursor at the beginning of the second list is
+/// `1.`.
 pub fn parse_cursor(text: &str) -> Result<String, String> {
     match text.contains(' ') || text == "1." {
         true => Ok(text.to_owned()),
@@ -141,7 +142,7 @@ pub fn parse_audit_cursor(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads a point in time, or how long ago that is.
+/// Reads a point in time, or the time that has passed since it.
 pub fn parse_since(text: &str) -> Result<Timestamp, String> {
     if let Ok(time) = text.parse() {
         return Ok(time);

@@ -1,4 +1,4 @@
-//! `tenure audit`: shows the record of what was done to locks.
+//! `tenure audit`: shows the record of all changes of locks.
 
 use std::process::ExitCode;
 

@@ -57,7 +57,7 @@ pub fn break_lease(global: &Global, options: Break) -> Result<ExitCode, Failure>
     let surface = Surface::open(global)?;
     let caller = surface.caller(None)?;
     let lease = options.lease;
-    // A store without leases says itself that it cannot break them.
+    // A store without leases fails with its own error.
     if surface.service.keeps_leases() {
         let find = leases::Find {
             lease: lease.clone(),
@@ -74,7 +74,7 @@ pub fn break_lease(global: &Global, options: Break) -> Result<ExitCode, Failure>
     surface.answer(&broken, || output::lines(broken.leases.iter().map(outcome)))
 }
 
-/// Shows everything known of the lease. It goes to standard error, where the question is.
+/// Shows all fields of the lease on standard error, where the question is.
 fn show(lease: &Lease) {
     let unseen = match (run_unseen(lease), lease.command_pid) {
         (Some(unseen), Some(_)) => format!("  {unseen}\n  the break ends its command\n"),

@@ -1,4 +1,4 @@
-//! `tenure completions`: what a shell needs to complete our words.
+//! `tenure completions`: the script by which a shell completes our words.
 
 use std::process::ExitCode;
 

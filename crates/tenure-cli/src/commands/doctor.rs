@@ -1,4 +1,4 @@
-//! `tenure doctor`: which store is used and why, and proof that it locks.
+//! `tenure doctor`: the store that is used, the reason, and proof that it locks.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ which is for people, and until the file changes.
 Exit codes: 0 all is well; 1 there are problems, each with what to do; with
 --trust: 66 there is no tenure.toml, 77 for automated owners.";
 
-/// Looks at everything, and exits with 1 if something is wrong.
+/// Checks everything, and exits with 1 if something is wrong.
 pub fn doctor(global: &Global, options: &Doctor) -> Result<ExitCode, Failure> {
     if options.trust {
         return trust(global);

@@ -1,4 +1,4 @@
-//! `tenure downgrade`: makes a lease shared again.
+//! `tenure downgrade`: makes an upgraded lease shared again.
 
 use std::process::ExitCode;
 

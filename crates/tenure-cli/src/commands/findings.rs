@@ -1,4 +1,4 @@
-//! What is wrong with a ledger or a board, and what was repaired: how it is shown.
+//! The findings about a ledger or a board, and their repairs, as they are shown.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::output::{self, word};
 use crate::report::{Failure, render};
 use crate::table::{self, Table};
 
-/// Prints findings, in words as well: `seen` says what was looked at.
+/// Prints findings as JSON or in words. `seen` names everything that was looked at.
 pub fn answer<T: Serialize>(
     json: bool,
     mut verified: T,

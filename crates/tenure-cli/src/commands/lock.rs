@@ -71,7 +71,7 @@ that has ended (one that only ran out of time is renewed); 78 the store keeps no
 leases; 79 a person broke it before it was taken; 130 interrupted while
 waiting.";
 
-/// Takes the locks and prints their leases, in the order they were taken.
+/// Takes the locks and prints their leases, in the order in which they were taken.
 pub fn lock(global: &Global, options: Lock) -> Result<ExitCode, Failure> {
     let surface = Surface::open(global)?;
     let caller = surface.caller_within(options.owner)?;
@@ -88,7 +88,7 @@ pub fn lock(global: &Global, options: Lock) -> Result<ExitCode, Failure> {
     let ids = taken.leases.iter().map(|it| it.lease.to_string());
     let printed = surface.answer(&taken, || output::lines(ids));
     if printed.is_err() {
-        // Nobody knows of them, so nobody could release them.
+        // The ids of the leases were not printed, so no caller could release them.
         for lease in taken.leases.iter().rev() {
             let lease = lease.lease.to_string();
             drop(surface.call(Release { lease }, &caller));
@@ -97,7 +97,7 @@ pub fn lock(global: &Global, options: Lock) -> Result<ExitCode, Failure> {
     printed
 }
 
-/// The only lock that taking one conflicts with is that of its key.
+/// Returns the failure to lock. The only conflict is about the key, so its remedy is another key.
 fn failure(failure: Failure) -> Failure {
     match failure {
         Failure::Error(

@@ -51,7 +51,7 @@ renewed, or taken over), `revoking` (a person breaks it), `offered` (its waiter
 has not yet taken it up), `unknown` (nothing proves its session alive or dead;
 only a person ends it: tenure break LEASE --reason TEXT).";
 
-/// Shows one page of what is held and who waits.
+/// Shows one page of holders and waiters.
 pub fn ls(global: &Global, options: Ls) -> Result<ExitCode, Failure> {
     let surface = Surface::open(global)?;
     let caller = surface.caller(None)?;

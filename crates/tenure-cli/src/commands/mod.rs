@@ -1,4 +1,4 @@
-//! The commands, a file each: its arguments, its help, and what it calls.
+//! The commands, a file each: its arguments, its help, and its call of an operation.
 
 pub mod advisory;
 pub mod agent;

@@ -64,7 +64,7 @@ fn print(found: &Stale) -> Result<(), Failure> {
     output::lines(leases.chain(manifests).chain(directories))
 }
 
-/// `committed: publish 0190… to /srv/tiles: its resource was free …`.
+/// Returns a line such as `committed: publish 0190… to /srv/tiles: its resource was free …`.
 fn publish_in_words(found: &Recovered) -> String {
     let what = match found.outcome {
         Outcome::Committed => "committed",
@@ -79,7 +79,7 @@ fn publish_in_words(found: &Recovered) -> String {
     )
 }
 
-/// `recovered: name:x (write) of ana@desk, lease l1: its time is over …`.
+/// Returns a line such as `recovered: name:x (write) of ana@desk, lease l1: its time is over …`.
 fn in_words(finding: &Finding) -> String {
     let what = match (finding.recovered, finding.recoverable) {
         (true, _) => "recovered",
@@ -88,7 +88,7 @@ fn in_words(finding: &Finding) -> String {
     };
     let lease = &finding.lease;
     let end = match lease.state {
-        // Nothing else ends it.
+        // Only a break ends such a lease.
         LeaseState::Unknown => format!(": tenure break {} --reason TEXT", lease.lease),
         _ => String::new(),
     };
@@ -113,7 +113,7 @@ mod tests {
         finding.expired = true;
         assert_eq!(
             in_words(&finding),
-            "kept: name:x (write) of ana@desk, lease l1: its heartbeat is only 1s old\n"
+            "kept: name:x (write) of ana@desk, lease l1: its heartbeat is only 1s old"
         );
         finding.recoverable = true;
         assert!(in_words(&finding).starts_with("can be recovered: name:x"));
@@ -127,7 +127,7 @@ mod tests {
         unknown.state = LeaseState::Unknown;
         let said = in_words(&Finding::kept(&unknown, "nothing proves it dead".into()));
         assert!(
-            said.ends_with("proves it dead: tenure break l1 --reason TEXT\n"),
+            said.ends_with("proves it dead: tenure break l1 --reason TEXT"),
             "{said}"
         );
     }

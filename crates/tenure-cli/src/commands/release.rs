@@ -35,13 +35,13 @@ Exit codes: 0 released; 66 there is no such lease; 76 the owner has several of
 that resource; 77 it is over, it is another owner's, or it is bound to a run,
 which ends it (or a person does, with: tenure break LEASE --reason TEXT).";
 
-/// Releases every lease that can be.
+/// Releases each of the leases, if it can be released.
 pub fn release(global: &Global, options: Release) -> Result<ExitCode, Failure> {
     let surface = Surface::open(global)?;
     let caller = surface.caller(options.by.owner)?;
     let mut several = Several::default();
     for name in &options.leases {
-        // The path of a file is found from here. Whatever else it is, the operation says.
+        // The path of a file is resolved from this directory. The operation reads every other name.
         let lease = match parse_resource(name.as_bytes()) {
             Ok(resource) if resource.kind() == "file" => resource.to_string(),
             _ => name.clone(),

@@ -40,7 +40,7 @@ are tried, whatever becomes of one; the highest exit code wins.
 Exit codes: 0 renewed; 66 there is no such lease; 77 it is over, it is another
 owner's, or it is bound to a run, which needs no renewal.";
 
-/// Renews every lease that can be.
+/// Renews each of the leases, if it can be renewed.
 pub fn renew(global: &Global, options: Renew) -> Result<ExitCode, Failure> {
     let surface = Surface::open(global)?;
     let caller = surface.caller(options.by.owner)?;
@@ -53,7 +53,7 @@ pub fn renew(global: &Global, options: Renew) -> Result<ExitCode, Failure> {
     several.report(surface.is_json(), in_words)
 }
 
-/// `renewed l1: name:x is held until 2026-01-31T12:00:00.000Z (in 15m 00s)`.
+/// Returns a line such as `renewed l1: name:x is held until 2026-01-31T12:00:00.000Z (in 15m 00s)`.
 fn in_words(lease: &Lease) -> String {
     let until = match lease.expires_at {
         Some(at) => format!("until {at} ({})", ago(at)),

@@ -2,13 +2,13 @@
 //!
 //! # Invariants
 //!
-//! - From the first grant to the end of the command the locks are held by this process, and by the
-//!   command too unless `--close` says otherwise: it never runs unprotected. Where leases run out
-//!   by themselves the command cannot hold them: there it is killed with this process, and ended
-//!   before the lock can be somebody else's.
-//! - Signals are listened to before the first lock is asked for, so that none is lost between
-//!   the grant and the start of the command.
-//! - Whatever happens after the grant, the locks are released before this process ends.
+//! - From the first grant to the end of the command this process holds the locks, and the command
+//!   holds them too unless `--close` says otherwise: the command never runs unprotected. Leases
+//!   that run out by themselves cannot be held by the command. With such leases it is killed
+//!   together with this process, and ended before another owner can get the lock.
+//! - This process listens to signals before it asks for the first lock, so that none is lost
+//!   between the grant and the start of the command.
+//! - After the grant, the locks are released in every case before this process ends.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -144,7 +144,8 @@ pub fn run(global: &Global, options: Run, report: Report) -> Result<ExitCode, Fa
     let caller = surface.caller_within(options.owner.clone())?;
     let (mut command, busy_exit) = (command(&options.command)?, options.busy_exit);
     let request = request(options, &surface)?;
-    // Where leases run out. Elsewhere the command holds what it runs under.
+    // The watchdog is needed where leases run out. In other stores the command holds its locks
+    // itself.
     let watchdog = surface.service.is_on_server().then(Watchdog::start);
     let watchdog = watchdog.transpose()?;
     surface.block_on(async {
@@ -176,7 +177,7 @@ fn request(options: Run, surface: &Surface) -> Result<run::Run, Failure> {
     })
 }
 
-/// Returns the variables for the command. Resources, leases and tokens stand in the same order.
+/// Returns the variables for the command. Resources, leases and tokens stand in one order.
 fn environment(under: &UnderLocks, caller: &Caller) -> Vec<(&'static str, OsString)> {
     let list = |field: &dyn Fn(&Lease) -> String| {
         let fields: Vec<String> = under.leases.iter().map(field).collect();
@@ -190,7 +191,7 @@ fn environment(under: &UnderLocks, caller: &Caller) -> Vec<(&'static str, OsStri
         ("TENURE_TOKEN", list(&|lease| lease.token.to_string())),
         ("TENURE_LEASES", under.passed_on.to_json().into()),
     ];
-    // If nothing was taken, the session of the outer run stays.
+    // If no lock was taken here, the session of the outer run stays.
     let session = under.session.as_ref();
     variables.extend(session.map(|session| ("TENURE_SESSION", session.as_str().into())));
     variables
@@ -214,8 +215,8 @@ fn failure(not_held: NotHeld, busy_exit: u8) -> Failure {
     }
 }
 
-/// Returns the failure to take what the command is to run under. What is busy has the exit code
-/// that the user wants for it.
+/// Returns the failure to take the locks for the command. A busy lock has the exit code that the
+/// user wants for it.
 fn not_started(error: Error, busy_exit: u8) -> Failure {
     let (code, remedy) = match error.class() {
         Class::Busy => (Some(busy_exit), None),
@@ -232,8 +233,8 @@ fn not_started(error: Error, busy_exit: u8) -> Failure {
     }
 }
 
-/// Returns the failure to take a place in a slot, with a remedy of its own: a slot is not in the
-/// store that `tenure ls` shows by itself, and never acquired in a set.
+/// Returns the failure to take a place in a slot. Its remedy is its own: `tenure ls` does not show
+/// the slot without being asked, and a slot is never acquired in a set.
 fn no_place(error: Error, slot: &Resource, capacity: u32, busy_exit: u8) -> Failure {
     let (code, remedy) = match &error {
         Error::Busy { .. } => {

@@ -1,4 +1,4 @@
-//! `tenure schema`: the JSON schemas of what can be asked and of what is answered.
+//! `tenure schema`: the JSON schemas of requests and responses.
 
 use std::process::ExitCode;
 
@@ -35,7 +35,7 @@ Examples:
 What a command prints with --json is the response of its operation. The schemas
 are JSON Schema, draft 2020-12. Fields are only ever added.";
 
-/// Prints all operations.
+/// Prints the schemas of all operations.
 pub fn schema(global: &Global, options: Schema) -> Result<ExitCode, Failure> {
     let Of::Operations = options.of;
     let operations = described();

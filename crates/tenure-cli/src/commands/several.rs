@@ -1,4 +1,4 @@
-//! One thing done to several leases: all are tried, and every problem is told.
+//! A command on several leases: all are tried, and every problem is told.
 
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ pub struct Several {
     failed: Vec<(String, Failure)>,
 }
 
-/// `{"leases":[…],"errors":[…]}`.
+/// The response in JSON, `{"leases":[…],"errors":[…]}`.
 #[derive(Serialize)]
 struct Document<'a> {
     leases: &'a [Lease],
@@ -41,7 +41,7 @@ struct LeaseError<'a> {
 }
 
 impl Several {
-    /// Notes the outcome for one.
+    /// Notes the outcome for one lease.
     pub fn note(&mut self, lease: &str, outcome: Result<Leases, Failure>) {
         match outcome {
             Ok(done) => self.done.extend(done.leases),
@@ -49,8 +49,8 @@ impl Several {
         }
     }
 
-    /// Prints what was done, one line each, and what was not. The highest exit code wins. A
-    /// single lease that failed is a failure like any other.
+    /// Prints a line for each lease that succeeded, and the failures of the others. The highest
+    /// exit code wins. The failure of a single lease is a failure like any other.
     pub fn report(
         mut self,
         json: bool,

@@ -37,7 +37,7 @@ Exit codes: 0 shown; 69 store unreachable; 78 bad configuration.";
 /// The interval at which the page is drawn anew.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Shows the page, once or again and again.
+/// Shows the page once, or draws it anew until interrupted.
 pub fn status(global: &Global, options: &Status) -> Result<ExitCode, Failure> {
     let surface = Surface::open(global)?;
     let caller = surface::anyone();
@@ -66,12 +66,11 @@ pub fn status(global: &Global, options: &Status) -> Result<ExitCode, Failure> {
 
 fn show(page: &StatusPage, store: &str) -> Result<(), Failure> {
     output::text(&format!("store: {store}\n"))?;
-    match page.agents.is_empty() {
-        true => output::text("\nno agent is at work\n")?,
-        false => {
-            output::text("\n")?;
-            table(&page.agents).print(&FREE)?;
-        }
+    if page.agents.is_empty() {
+        output::text("\nno agent is at work\n")?;
+    } else {
+        output::text("\n")?;
+        table(&page.agents).print(&FREE)?;
     }
     let view = View {
         listing: &page.listing,

@@ -1,4 +1,4 @@
-//! A command that a person named, run under something held.
+//! A command that the user named, run while something is held.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -19,7 +19,7 @@ pub fn command(words: &[OsString]) -> tenure::Result<Command> {
     Ok(command)
 }
 
-/// Runs a command under something held, and reports at once if that is lost meanwhile.
+/// Runs a command while something is held, and reports at once if that is lost meanwhile.
 pub async fn run_under(
     command: Command,
     held: impl Held,
@@ -31,8 +31,8 @@ pub async fn run_under(
     Ok(tenure_run::run(command, held, watchdog, signals, on_loss).await?)
 }
 
-/// Returns the exit code of a command that ended. Ends this process as the command ended, if that
-/// was by the keyboard.
+/// Returns the exit code of a command that has ended. If the keyboard ended the command, it ends
+/// this process, too, by the same signal.
 pub fn exit_code(ended: Ended, report: Report) -> ExitCode {
     if ended.is_lost {
         return ExitCode::from(exit::LOST);

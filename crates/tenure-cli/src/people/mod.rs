@@ -1,4 +1,4 @@
-//! Leases in words: the holder, its time, and whether its process is seen.
+//! Leases in words: the holder, its time, and the sign of life of its process.
 
 mod ask;
 mod record;
@@ -22,12 +22,12 @@ pub fn age(lease: &Lease) -> Duration {
     clock::now().since(lease.acquired_at)
 }
 
-/// Returns when a lease ends.
+/// Returns the end of a lease in words.
 pub fn ends(lease: &Lease) -> String {
     in_words(&tenure_service::waiting::ends(lease))
 }
 
-/// Returns the words about a lease if [`is_run_unseen`].
+/// Returns the words about the processes of a lease if [`is_run_unseen`].
 pub fn run_unseen(lease: &Lease) -> Option<String> {
     is_run_unseen(lease).then(|| match lease.command_pid {
         Some(pid) => format!("(run not seen here: its command goes on, pid {pid})"),
@@ -37,12 +37,13 @@ pub fn run_unseen(lease: &Lease) -> Option<String> {
     })
 }
 
+/// Returns the holder and its process:
 /// `held (write) by ana@desk for 3m 05s: pid 4242 on desk, "cargo test", purpose: nightly`.
 pub fn held_by(lease: &Lease) -> String {
     let host = visible(&lease.host);
     let by = match lease.binding {
         Binding::Session => format!("pid {} on {host}", lease.pid),
-        // The process that took it is gone as a rule; its number would only mislead.
+        // The process that took the lease is usually gone; its number would only mislead.
         Binding::Lease => format!("lease {}, taken on {host}", lease.lease),
     };
     let mut text = format!(
@@ -63,7 +64,7 @@ pub fn held_by(lease: &Lease) -> String {
     text
 }
 
-/// `held (write) by`, or whatever else its state is. Slots have no mode worth telling.
+/// Returns the state and the mode, such as `held (write) by`. The mode of a slot is left out.
 fn state_in_words(lease: &Lease) -> String {
     let mode = match lease.resource.kind() {
         Slot::KIND => String::new(),
@@ -84,7 +85,7 @@ pub mod tests {
     use tenure::store::Asker;
     use tenure::{LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
 
-    /// Returns a lease of someone else, taken 185 s ago by a process that never existed.
+    /// Returns a lease of another owner, taken 185 s ago by a process that never existed.
     pub fn lease(resource: &str) -> Lease {
         let now = clock::now();
         let asker = Asker {

@@ -1,4 +1,4 @@
-//! The full record of a lease, for a person that is about to break it.
+//! The full record of a lease, for a person who is about to break it.
 
 use std::fmt::Write as _;
 
@@ -7,8 +7,8 @@ use tenure::{Lease, Timestamp, clock, duration};
 
 use super::text::visible;
 
-/// Returns every field of a lease on a line of its own, with the names that JSON has, so that none
-/// is ever left out.
+/// Returns every field of a lease on a line of its own, under its name in JSON, so that none is
+/// ever left out.
 pub fn record(lease: &Lease) -> String {
     let fields = serde_json::to_value(lease).unwrap_or_default();
     let fields = fields.as_object().into_iter().flatten();
@@ -31,7 +31,7 @@ fn shown(name: &str, value: &Value) -> String {
     }
 }
 
-/// `3m 05s ago`, or `in 11m 00s`.
+/// Returns a time as `3m 05s ago`, or `in 11m 00s`.
 pub fn ago(time: Timestamp) -> String {
     let now = clock::now();
     match time > now {

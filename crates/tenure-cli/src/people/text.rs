@@ -1,9 +1,9 @@
-//! Text on a terminal: safe to show, as wide as it is, cut to fit.
+//! Text on a terminal: made safe, measured in columns, and cut to fit.
 
 use std::borrow::Cow;
 
-/// Makes text from others safe to show, in one line: what moves the cursor, turns the direction of
-/// writing or cannot be seen is escaped.
+/// Makes text from others safe to show, in one line. Characters are escaped if they move the
+/// cursor, turn the direction of writing, or cannot be seen.
 pub fn visible(text: &str) -> String {
     let hidden = |c: char| {
         c.is_control()
@@ -20,13 +20,13 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Does the same for several lines: newlines are kept.
+/// Makes text of several lines safe to show; newlines are kept.
 pub fn visible_lines(text: &str) -> String {
     let lines: Vec<String> = text.split('\n').map(visible).collect();
     lines.join("\n")
 }
 
-/// Returns how many columns a character takes on a terminal; East Asian ones and emoji take two.
+/// Returns the number of columns of a character on a terminal; East Asian ones and emoji take two.
 fn columns_of(c: char) -> usize {
     let wide = matches!(c, '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{a4cf}' | '\u{ac00}'..='\u{d7a3}'
         | '\u{f900}'..='\u{faff}' | '\u{fe30}'..='\u{fe6f}' | '\u{ff00}'..='\u{ff60}'
@@ -34,12 +34,12 @@ fn columns_of(c: char) -> usize {
     if wide { 2 } else { 1 }
 }
 
-/// Returns how many columns a text takes.
+/// Returns the number of columns of a text on a terminal.
 pub fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
-/// Cuts a text to a number of columns, with a mark where something is missing.
+/// Cuts a text to a number of columns, with a mark at the cut.
 pub fn cut(text: &str, columns_max: usize) -> String {
     if columns(text) <= columns_max {
         return text.to_owned();
@@ -59,7 +59,7 @@ pub fn cut(text: &str, columns_max: usize) -> String {
     cut
 }
 
-/// Cuts a text to a number of columns, with a mark in its middle: the end of a path says most.
+/// Cuts a text to a number of columns, with a mark in its middle, as the end of a path says most.
 pub fn cut_in_the_middle(text: &str, columns_max: usize) -> String {
     if columns(text) <= columns_max || columns_max == 0 {
         return cut(text, columns_max);
@@ -75,13 +75,13 @@ pub fn cut_in_the_middle(text: &str, columns_max: usize) -> String {
     format!("{}{end}", cut(text, columns_max - columns(end)))
 }
 
-/// A longer word is cut in messages, in bytes: no path is longer.
+/// The longest word, in bytes, that a message shows whole; no path is longer.
 const WORD_BYTES_MAX: usize = 4096;
-/// The rest of a word that is cut, in characters.
+/// The number of characters that are kept of a longer word.
 const WORD_CHARS_KEPT: usize = 80;
 
-/// Returns a message without words that are longer than anything of use, such as an argument of
-/// 100 kB that is refused.
+/// Returns a message in which overlong words are cut, such as an argument of 100 kB that is
+/// refused.
 pub fn without_long_words(text: &str) -> Cow<'_, str> {
     if text.len() <= WORD_BYTES_MAX {
         return Cow::Borrowed(text);

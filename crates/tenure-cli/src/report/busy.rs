@@ -7,10 +7,10 @@ use tenure::{Binding, Error, Lease, duration};
 use crate::cli::Slot;
 use crate::people::{ends, held_by};
 
-/// More holders than this are counted, not named.
+/// The most holders that are named; the rest is counted.
 const HOLDERS_SHOWN_MAX: usize = 5;
 
-/// Names every holder in full if the lock is busy.
+/// Returns the message of an error. If a lock is busy, it names every holder in full.
 pub fn message(error: &Error) -> String {
     let [first, rest @ ..] = error.holders() else {
         return error.to_string();
@@ -77,7 +77,7 @@ pub mod tests {
     use crate::people::tests::lease;
     use tenure::{LockContext, Mode, Resource};
 
-    /// Held by so many.
+    /// Returns an error about a lock with so many holders.
     pub fn busy(holders: usize) -> Error {
         let lock_context = LockContext::new(
             Resource::parse("x").unwrap(),

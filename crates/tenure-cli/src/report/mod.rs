@@ -25,32 +25,26 @@ pub enum Failure {
     Error(Error),
     /// An error with an exit code or a remedy of its own.
     Adjusted {
-        /// The error.
         error: Error,
         /// The exit code that the user wants for it.
         code: Option<u8>,
-        /// The remedy here.
+        /// The remedy in this case, if it is not the usual one.
         remedy: Option<Remedy>,
     },
     /// The command line makes sense, but not here.
-    Usage {
-        /// The problem.
-        message: String,
-        /// The remedy.
-        remedy: String,
-    },
-    /// A person was asked and did not agree.
+    Usage { message: String, remedy: String },
+    /// A person was asked for consent and did not give it.
     Declined(String),
     /// The command under `run` could not be started.
     Spawn {
-        /// The program.
+        /// The program that could not be started.
         program: String,
         /// The error of the system.
         source: io::Error,
     },
     /// A command whose output was wanted failed.
     Command {
-        /// The failure, and what was not done because of it.
+        /// The failure, and the work that was left undone because of it.
         message: String,
         /// Its exit code, which is passed on.
         code: u8,
@@ -75,13 +69,13 @@ impl From<SpawnError> for Failure {
 }
 
 impl Failure {
-    /// Makes the failure of a command that was asked for wrongly.
+    /// Makes the failure of a command that was called in a wrong way.
     pub fn usage(message: &str, remedy: &str) -> Self {
         let (message, remedy) = (message.into(), remedy.into());
         Failure::Usage { message, remedy }
     }
 
-    /// Makes a failure with another remedy than the usual one of its error.
+    /// Makes a failure whose remedy replaces the usual one of its error.
     pub fn with_remedy(error: Error, remedy: impl Into<Remedy>) -> Self {
         let (code, remedy) = (None, Some(remedy.into()));
         Failure::Adjusted {
@@ -155,7 +149,7 @@ impl Failure {
     }
 }
 
-/// Returns the remedy for an error: in a sandbox, how that is opened.
+/// Returns the remedy for an error; in a sandbox, it says how that is opened.
 fn remedy_of(error: &Error) -> Remedy {
     let environment = crate::surface::environment().ok();
     let in_sandbox = environment.and_then(|it| sandbox::remedy(error, &it));
@@ -165,32 +159,33 @@ fn remedy_of(error: &Error) -> Remedy {
 /// The error in JSON. Its remedy is a text in the words of the command.
 pub type Body = api::Failure<&'static str>;
 
-/// `{"error":{…}}`.
+/// The failure in JSON, `{"error":{…}}`.
 #[derive(Serialize)]
 struct Document {
     error: Body,
 }
 
-/// The form in which failures are shown, and where.
+/// The form in which failures are shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Report {
     json: bool,
 }
 
 impl Report {
-    /// Returns a report as JSON on standard output, or for people on standard error.
+    /// Returns a report that shows failures as JSON on standard output, or for people on standard
+    /// error.
     pub fn new(json: bool) -> Self {
         Self { json }
     }
 
-    /// Shows a failure and says how to exit.
+    /// Shows a failure and returns the exit code.
     pub fn failure(self, failure: &Failure) -> ExitCode {
         // A reader that went away has seen enough.
         let broken_pipe =
             matches!(failure, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe);
         if !broken_pipe {
             if self.json {
-                // Where nothing can be written, as on a full disk, standard error is left.
+                // Standard error is left if standard output cannot be written, as on a full disk.
                 if output::json(&failure.document()).is_err() {
                     output::tell_json(&failure.document());
                 }
@@ -201,8 +196,8 @@ impl Report {
         ExitCode::from(failure.code())
     }
 
-    /// Shows a failure that happened after the command under `run` started: standard
-    /// output belongs to the command.
+    /// Shows a failure that happened after the command under `run` started, when standard output
+    /// belongs to that command.
     pub fn late_failure(self, failure: &Failure) {
         if self.json {
             output::tell_json(&failure.document());
@@ -211,7 +206,7 @@ impl Report {
         }
     }
 
-    /// Tells people about a failure.
+    /// Tells people about a failure, on standard error.
     pub fn say(self, failure: &Failure) {
         let (message, remedy) = (failure.message(), failure.body().remedy);
         output::tell(&format!("tenure: {message}\n  {remedy}\n"));

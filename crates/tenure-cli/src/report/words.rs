@@ -1,9 +1,9 @@
-//! The words of the command for what a remedy names: the one table of them.
+//! The one table of the command's words for the parts of a remedy.
 
 use tenure_core::error::{Part, Remedy};
 use tenure_core::request::command_line;
 
-/// The operations whose command line is not their name.
+/// The operations whose command has another name.
 const COMMANDS: [(&str, &str); 8] = [
     ("acquire", "lock"),
     ("agent.apply", "agent install --write"),
@@ -37,7 +37,7 @@ pub fn render(remedy: &mut Remedy) {
     *remedy = in_words(remedy).into();
 }
 
-/// Returns what the command calls a part of a remedy.
+/// Returns the command's words for a part of a remedy.
 pub fn word(part: &Part) -> String {
     let option = |name: &str| format!("--{}", name.replace('_', "-"));
     match part {

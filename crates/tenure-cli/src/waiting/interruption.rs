@@ -3,16 +3,16 @@
 //! They are blocked in all threads but one, which waits for them and knows the stage of the
 //! command:
 //!
-//! - It waits: the wait is cancelled, and the command fails with 130. A signal that comes when
-//!   there is nothing to wait for any more ends nothing: the work is finished, and what was done is
-//!   told.
+//! - The command waits: the wait is cancelled, and the command fails with 130. If there is nothing
+//!   to wait for any more when the signal comes, the work is finished, and its result is told.
 //! - The command under `update` runs: the signal is for that command, as with `run`, unless it came
-//!   from the keyboard, which reaches both. How it ends decides what is written. If it has ended,
-//!   and something it started keeps its output open, the signal ends us, and nothing is written.
-//! - It checks or writes: that takes a moment, and is finished; a command that is started after
-//!   that gets the signal. An end here would leave the lock that programs of Node see, and they
-//!   would wait ten seconds for nobody.
-//! - Otherwise it ends as any program does.
+//!   from the keyboard, which reaches both. The end of that command decides what is written. If it
+//!   has ended, and a process it started keeps its output open, the signal ends us, and nothing is
+//!   written.
+//! - The command checks or writes: that takes a moment, and is finished; a command that is started
+//!   after that gets the signal. An end at this point would leave the lock that programs of Node
+//!   see, and they would wait ten seconds for a dead process.
+//! - In every other stage the command ends as any program does.
 
 use std::io;
 use std::process::Command;
@@ -28,11 +28,11 @@ use tenure_run::signals::{ENDING, unavailable};
 
 /// The stage of the command.
 enum Stage {
-    /// It waits. The signal that cancelled the wait is kept.
+    /// The command waits. The signal that cancelled the wait is kept.
     Waiting(Option<libc::c_int>),
     /// The command under `update` runs, with this process id.
     Command(Pid),
-    /// It must not be ended now. The signal that came meanwhile is kept.
+    /// The process must not be ended now. A signal that came meanwhile is kept.
     HeldOff(Option<libc::c_int>),
     /// A signal ends the process as usual.
     Usual,
@@ -47,7 +47,7 @@ pub struct Interruption {
 }
 
 impl Interruption {
-    /// Begins to listen, before any other thread is started: those must not get the signals.
+    /// Begins to listen. No other thread may have been started, as it would get the signals.
     pub fn listen() -> Result<Self> {
         let (stage, cancel) = (Arc::new(Mutex::new(Stage::Usual)), Cancel::default());
         // Signals that are ignored from the start stay ignored: `nohup tenure doc …` outlives its
@@ -73,17 +73,17 @@ impl Interruption {
         })
     }
 
-    /// Returns what a signal cancels.
+    /// Returns the handle that a signal cancels.
     pub fn cancel(&self) -> Cancel {
         self.cancel.clone()
     }
 
-    /// Lets a command have the signals: it would inherit that they are blocked.
+    /// Unblocks the signals for a command, which would inherit that they are blocked.
     pub fn open_to_signals(&self, command: &mut Command) {
         platform::with_blocked_signals(command, self.before);
     }
 
-    /// Makes a signal cancel the waits that begin now, one that was held off until now, too.
+    /// Makes a signal cancel the waits that begin now. A signal that was held off does so, too.
     pub fn wait(&self) {
         let mut stage = lock(&self.stage);
         let kept = stage.kept();
@@ -102,7 +102,7 @@ impl Interruption {
     /// Passes signals on to this command, which must not be reaped before the next call.
     pub fn pass_on_to(&self, command: Pid) {
         let mut stage = lock(&self.stage);
-        // A signal that came before the command was there, from the keyboard, too.
+        // A kept signal came before the command was there: even one from the keyboard missed it.
         if let Some(number) = stage.kept() {
             platform::signal_process(command, number);
         }
@@ -125,7 +125,7 @@ impl Stage {
 }
 
 fn answer(stage: &Mutex<Stage>, cancel: &Cancel, signal: Arrived) {
-    // Locked to the end, so that no work begins and no command is reaped meanwhile.
+    // The stage is locked to the end, so that no work begins and no command is reaped meanwhile.
     let mut stage = lock(stage);
     match &mut *stage {
         Stage::Waiting(kept) => {

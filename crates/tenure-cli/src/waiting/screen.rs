@@ -14,12 +14,12 @@ use super::words::{by, in_few_words, in_words};
 use crate::output;
 use crate::people::{cut, visible};
 
-/// Shorter waits are not worth a flicker.
+/// The time before a wait is shown: shorter waits are not worth a flicker.
 const LIVE_AFTER: Duration = Duration::from_millis(300);
 /// The interval at which the live line is drawn.
 const LIVE_EVERY: Duration = Duration::from_secs(1);
-/// The times at which lines are written if nothing can be redrawn; after the last, one every
-/// [`LINE_EVERY`].
+/// The times at which lines are written if nothing can be redrawn. After the last, a line follows
+/// every [`LINE_EVERY`].
 const LINES_AT: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(10),
@@ -27,12 +27,12 @@ const LINES_AT: [Duration; 4] = [
     Duration::from_secs(60),
 ];
 const LINE_EVERY: Duration = Duration::from_secs(60);
-/// A terminal that does not tell its width has this one.
+/// The width of a terminal that does not tell its own.
 const WIDTH_DEFAULT: usize = 80;
 
 /// The output of a wait.
 pub enum Screen {
-    /// Each holder and each circle once, and below them one line that is redrawn.
+    /// Each holder and each circle is named once, and one line below them is redrawn.
     Live {
         colour: bool,
         drawn: bool,
@@ -41,7 +41,7 @@ pub enum Screen {
         /// The circle told last.
         circle: Option<String>,
     },
-    /// One line after the other.
+    /// Lines are written one after the other.
     Lines,
 }
 
@@ -50,7 +50,7 @@ impl Screen {
     pub fn of_process() -> Self {
         let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
-        // A job in the background must not paint over what the person does meanwhile.
+        // A job in the background must not paint over the work of the person in the foreground.
         let foreground = rustix::termios::tcgetpgrp(io::stderr()).ok();
         match !dumb && foreground.is_some() && foreground == own_group() {
             true => Screen::Live {
@@ -63,7 +63,7 @@ impl Screen {
         }
     }
 
-    /// Returns what is to be written.
+    /// Returns the text to write.
     fn text(
         &mut self,
         blocked: Option<&BlockedRequest>,

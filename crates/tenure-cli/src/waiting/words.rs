@@ -23,7 +23,7 @@ pub fn by(blocked: &BlockedRequest) -> Option<String> {
     }
 }
 
-/// `, until it is released; place 2 in the queue`.
+/// Returns the end of the lock and the place: `, until it is released; place 2 in the queue`.
 fn until(blocked: &BlockedRequest) -> String {
     let mut text = String::new();
     if let Some(holder) = blocked.holders.first() {
@@ -35,7 +35,7 @@ fn until(blocked: &BlockedRequest) -> String {
     text
 }
 
-/// `waiting for name:x (write), 12s of 10m 00s`.
+/// Returns the wait so far, such as `waiting for name:x (write), 12s of 10m 00s`.
 fn waiting_for(blocked: Option<&BlockedRequest>, waited: Duration, limit: Duration) -> String {
     let time = format!("{} of {}", duration::show(waited), duration::show(limit));
     match blocked {
@@ -51,7 +51,7 @@ fn waiting_for(blocked: Option<&BlockedRequest>, waited: Duration, limit: Durati
     }
 }
 
-/// Returns everything in one line.
+/// Returns all about the wait in one line.
 pub fn in_words(blocked: Option<&BlockedRequest>, waited: Duration, limit: Duration) -> String {
     let mut text = waiting_for(blocked, waited, limit);
     if let Some(blocked) = blocked {

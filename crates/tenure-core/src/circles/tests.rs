@@ -1,8 +1,8 @@
-//! Random lines, compared with a plain oracle; and what a circle says.
+//! Random lines, compared with a plain oracle; and the words of a circle.
 
 use super::*;
 
-/// Numbers that a seed determines.
+/// Random numbers that a seed determines.
 struct Numbers(u64);
 
 impl Numbers {
@@ -93,7 +93,7 @@ fn random_lines(numbers: &mut Numbers) -> Vec<Line> {
     lines
 }
 
-/// Everybody who waits, with the line.
+/// Returns all waiters, each with its line and its place in it.
 fn waiters(lines: &[Line]) -> Vec<(&Line, usize, &Waits)> {
     let of = |line: &'_ Line| line.waiters.len();
     let places = lines
@@ -104,8 +104,8 @@ fn waiters(lines: &[Line]) -> Vec<(&Line, usize, &Waits)> {
         .collect()
 }
 
-/// The oracle: whom a waiter has to wait for, and who owns what is in its way. Written from the
-/// words of the module alone.
+/// The oracle, written from the words of the module alone. Returns the owners of all that is in the
+/// way of the waiter `from` and goes away only after the waiter `to` is served.
 fn waits_for(lines: &[Line], people: bool, from: usize, to: usize) -> Vec<Owner> {
     let all = waiters(lines);
     let (line, at, waiter) = all[from];
@@ -162,7 +162,7 @@ fn is_in_a_circle(lines: &[Line], people: bool, start: usize) -> bool {
         let owner = own.owner == other.owner && counts(own) && counts(other);
         own.session == other.session || owner
     };
-    // Whether (waiter, another one was met) is reached.
+    // `reached[waiter][met]`, where `met` says that another waiter was met on the way.
     let mut reached = vec![[false; 2]; all.len()];
     for _ in 0..=2 * all.len() {
         for from in 0..all.len() {
@@ -214,7 +214,7 @@ fn random_lines_have_the_circles_that_a_plain_closure_finds() {
             let certain = circle.as_ref().is_some_and(|circle| circle.is_certain);
             let is_certain = is_in_a_circle(&lines, false, start);
             assert_eq!(certain, is_certain, "seed {seed}: {lines:#?}");
-            // Where requests of people count as one, a certain circle may be a loop of one owner.
+            // If requests of people count as one, a certain circle may be a loop of one owner.
             let any = is_certain || is_in_a_circle(&lines, true, start);
             assert_eq!(circle.is_some(), any, "seed {seed}: {lines:#?}");
             if let Some(circle) = circle {

@@ -12,7 +12,7 @@ use crate::{Error, LeaseId, LockContext, Mode, SessionId};
 pub enum Wait {
     /// Do not wait: the outcome is busy.
     No,
-    /// Wait, at most until then.
+    /// Wait, at most until this time.
     Until(Millis),
 }
 
@@ -47,7 +47,7 @@ pub enum Ask {
     Accept(LeaseId),
     /// A lease becomes lease-bound, because its set is complete. Its time starts now.
     Bind {
-        /// The lease.
+        /// The lease to bind.
         lease: LeaseId,
         /// Its time to live.
         ttl: Millis,
@@ -56,7 +56,7 @@ pub enum Ask {
     },
     /// A lease-bound lease gets new time, also if it has expired and is still there.
     Renew {
-        /// The lease.
+        /// The lease to renew.
         lease: LeaseId,
         /// Its time to live, from now.
         ttl: Millis,
@@ -65,7 +65,7 @@ pub enum Ask {
     },
     /// An upgradeable lease is to become write.
     Upgrade {
-        /// The lease.
+        /// The lease to upgrade.
         lease: LeaseId,
         /// The wait: none, or until a deadline.
         wait: Wait,
@@ -83,7 +83,7 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// Returns the question for a request that waits as it says on the clock of the decision.
+    /// Returns the question of a request. `wait` is its wait, on the clock of the decision.
     pub fn of(awaited: &Awaited, wait: Wait) -> Self {
         match awaited {
             Awaited::Lease(request) => Ask::Acquire {

@@ -21,7 +21,7 @@ pub(super) fn bind(
 }
 
 /// Gives a lease-bound lease new time. An expired lease can be renewed for as long as it is there,
-/// since nobody else got the resource.
+/// since no other request got the resource.
 pub(super) fn renew(
     plan: &mut Plan,
     lease: &LeaseId,

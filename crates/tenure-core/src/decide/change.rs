@@ -12,7 +12,7 @@ pub enum Change {
     /// A lease changes its mode. Draw a token if it is exclusive now; wake its waiter if it has
     /// one.
     SetMode {
-        /// The lease.
+        /// The lease whose mode changes.
         lease: LeaseId,
         /// Its new mode.
         mode: Mode,
@@ -21,30 +21,30 @@ pub enum Change {
     },
     /// A lease was accepted, or is being broken.
     SetState {
-        /// The lease.
+        /// The lease whose state changes.
         lease: LeaseId,
         /// Its new state.
         state: HolderState,
     },
     /// A lease becomes lease-bound, or gets new time.
     SetBinding {
-        /// The lease.
+        /// The lease whose binding changes.
         lease: LeaseId,
         /// The condition that ends it from now on.
         binding: Bound,
     },
     /// A lease ends.
     Remove {
-        /// The lease.
+        /// The lease that ends.
         lease: LeaseId,
         /// The event that ended it.
         end: End,
     },
     /// A waiter joins the line.
     Enqueue(Waiter),
-    /// A waiter leaves the line: granted, withdrawn, out of time, dead, or with a lease
-    /// that can no longer be upgraded. Only if it was granted does a grant or a new mode follow;
-    /// all others have to be told that they will not be granted.
+    /// A waiter leaves the line: granted, withdrawn, out of time, dead, or with a lease that can no
+    /// longer be upgraded. If it was granted, a grant or a new mode follows. Any other waiter has
+    /// to be told that it will not be granted.
     Dequeue(LeaseId),
 }
 

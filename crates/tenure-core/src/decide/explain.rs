@@ -1,4 +1,4 @@
-//! Explains in words why a request waits, the same in every store.
+//! The reasons why requests wait, in words that are the same in every store.
 
 use super::state::{Holder, HolderState, State, Waiter, Want};
 use crate::store::Waiting;
@@ -7,7 +7,7 @@ use crate::{LeaseId, Owner, Resource, Timestamp};
 /// A waiter, and why it is not granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained<'a> {
-    /// The waiter.
+    /// The waiter that is explained.
     pub waiter: &'a Waiter,
     /// Its place in the line, from 1.
     pub position: usize,
@@ -93,7 +93,7 @@ fn in_the_way<'a>(state: &'a State, waiter: &Waiter) -> Vec<&'a Holder> {
     }
 }
 
-/// Returns what keeps out the first in line, in words.
+/// Returns the reason that keeps out the first in line, in words.
 fn keeps_out<'o>(
     want: Want,
     in_the_way: &[&Holder],

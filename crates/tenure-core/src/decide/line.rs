@@ -12,7 +12,7 @@ pub(super) fn move_up(plan: &mut Plan, ask: &Ask, now: Millis) {
     if let Some(upgrade) = plan.state.waiting_upgrade() {
         let lease = upgrade.lease.clone();
         if !is_only_holder(plan, &lease) {
-            // Nobody else may be granted, or the upgrade might wait for ever.
+            // No other request may be granted, or the upgrade might wait for ever.
             return;
         }
         plan.make(Change::Dequeue(lease.clone()));

@@ -58,10 +58,10 @@
 //!    or a look, or the line is not empty. Never the lease that the request is about: its
 //!    holder is there, and still has it.
 //!
-//! Then a waiting upgrade is granted if its lease is the only holder, and while it waits
-//! nobody else is granted. Then the first in line is granted while it fits; the first that
-//! does not fit stops all behind it. So a run of readers is granted together, and no reader
-//! overtakes a writer. With slots, only the capacity that the first in line states counts.
+//! Then a waiting upgrade is granted if its lease is the only holder. While it waits, no other
+//! request is granted. Then the first in line is granted while it fits; the first that does not fit
+//! stops all behind it. A run of readers is thus granted together, and no reader overtakes a
+//! writer. With slots, only the capacity that the first in line states counts.
 //!
 //! A grant from the line is an offer for [`OFFER_MS`], or until the waiter's own deadline
 //! if that is sooner, so that a waiter that was stopped or ran out of time does not block others.

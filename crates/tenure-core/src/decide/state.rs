@@ -17,7 +17,7 @@ pub struct Holder {
     pub upgraded: bool,
     /// The state: on offer, held, or being broken.
     pub state: HolderState,
-    /// The condition that ends it when nobody releases it.
+    /// The condition that ends it if its holder does not release it.
     pub binding: Bound,
     /// The proof about its session.
     pub life: Life,
@@ -26,27 +26,27 @@ pub struct Holder {
 /// The state of a lease between its grant and its end. In each state it keeps others out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HolderState {
-    /// In force.
+    /// Granted and in force.
     Held,
     /// Granted to a waiter that has not accepted it yet.
     Offered {
         /// The time when the next waiter gets it instead.
         until: Millis,
     },
-    /// Being broken by a person. Its holder has until then to stop.
+    /// Being broken by a person. Its holder has time to stop.
     Revoking {
         /// The time when it ends even if the holder has not confirmed its stop.
         until: Millis,
     },
 }
 
-/// The condition that ends a lease when nobody releases it. Every grant starts bound to its
-/// session; [`Ask::Bind`](super::Ask::Bind) makes it lease-bound.
+/// The condition that ends a lease if its holder does not release it. Every grant starts bound to
+/// its session; [`Ask::Bind`](super::Ask::Bind) makes it lease-bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bound {
     /// The proved death of its session.
     Session,
-    /// Its expiry.
+    /// The end of its time.
     Lease {
         /// The time when it expires.
         expires: Millis,
@@ -60,9 +60,9 @@ pub enum Bound {
 /// The proof that the store has about a session. Without a proof it counts as alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Life {
-    /// Alive, or not proved dead.
+    /// The session is alive, or not proved dead.
     Alive,
-    /// Proved dead.
+    /// The session is proved dead.
     Dead,
 }
 

@@ -1,4 +1,4 @@
-//! Removing what ended without a request: by time, or because a session died.
+//! Removes leases and waiters that end without a request: by time, or because a session died.
 
 use super::release::remove_lease;
 use super::state::{Bound, Holder, HolderState, Life, Plan, State, Waiter, Want};
@@ -55,7 +55,7 @@ pub fn next_look(state: &State, now: Millis) -> Option<Millis> {
     Some(next.max(now))
 }
 
-/// Returns what ended a lease, if it is over for every request.
+/// Returns the event that ended a lease, if it is over for every request.
 fn ended_by(holder: &Holder, now: Millis) -> Option<End> {
     if holder.life == Life::Dead && holder.binding == Bound::Session {
         return Some(End::SessionEnded);
@@ -67,8 +67,8 @@ fn ended_by(holder: &Holder, now: Millis) -> Option<End> {
     }
 }
 
-/// Returns when a lease becomes stale. One that is being broken does not: its holder's time to
-/// stop ends it.
+/// Returns the time at which a lease becomes stale. A lease that is being broken never does: its
+/// holder's time to stop ends it.
 fn stale_from(holder: &Holder) -> Option<Millis> {
     match (holder.state, holder.binding) {
         (

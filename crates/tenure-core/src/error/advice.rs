@@ -1,7 +1,7 @@
-//! What to do about an error, without the words of any surface.
+//! Remedies for errors, without the words of any surface.
 //!
-//! A command calls an operation by a command line, a server by a route, a library by a method. So a
-//! remedy names it in braces, and each surface puts [`Words`] of its own there:
+//! A command calls an operation by a command line, a server by a route, a library by a method. A
+//! remedy therefore names the operation in braces, and each surface puts its own [`Words`] there:
 //!
 //! | in braces | is |
 //! |---|---|
@@ -11,19 +11,19 @@
 //! | `{$store}` | a setting of the surface or of its user |
 //! | `{}` | the next of the values, as text |
 //!
-//! Only text of the program itself is read like this: values are never.
+//! Braces are read only in the text of the program itself, never in values.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The words of a surface for a part that is no text.
+/// The words of a surface for a part that is not text.
 pub type Words = fn(&Part) -> String;
 
 type Name = Cow<'static, str>;
 
-/// What to do next, in one sentence. Over a wire it is a text, or a list of parts.
+/// The next step after an error, in one sentence. Over a wire it is a text, or a list of parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -41,21 +41,21 @@ pub enum Remedy {
 pub enum Part {
     /// Words that are the same for every surface.
     Text(String),
-    /// An operation.
+    /// An operation to call.
     Operation {
-        /// Its name.
+        /// The name of the operation.
         operation: Name,
         /// Fields of its request, each with a value.
         arguments: Vec<(Name, String)>,
     },
     /// A field of the request that failed.
     Field {
-        /// Its name.
+        /// The name of the field.
         field: Name,
     },
     /// A setting of the surface or of its user.
     Setting {
-        /// Its name.
+        /// The name of the setting.
         setting: Name,
     },
 }
@@ -158,7 +158,7 @@ impl fmt::Display for Remedy {
 }
 
 impl fmt::Display for Part {
-    /// `board.renew issue=x1`, `wait`.
+    /// Writes the part without the words of a surface: `board.renew issue=x1`, `wait`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Part::Text(text) => f.write_str(text),

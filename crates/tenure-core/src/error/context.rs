@@ -42,7 +42,7 @@ impl LockContext {
         document.unwrap_or_else(|| self.resource.to_string())
     }
 
-    /// Returns what the lock of a document is called in messages.
+    /// Returns the name of the lock in messages, if it is the lock of a document.
     pub fn document(&self) -> Option<String> {
         if self.resource.kind() != "file" {
             return None;
@@ -70,12 +70,13 @@ impl LockContext {
             .then(|| format!("fuser {}", quoted(&self.location)))
     }
 
-    /// Returns the words that programs which know the protocol of ledgers look for, if it is the
-    /// lock of a ledger.
+    /// Returns the words that programs which know the protocol of ledgers look for. They are empty
+    /// if it is not the lock of a ledger.
     pub fn words_of_timeout(&self) -> &'static str {
-        match self.location.ends_with("/.queue.lock") {
-            true => "timeout waiting for lock: ",
-            false => "",
+        if self.location.ends_with("/.queue.lock") {
+            "timeout waiting for lock: "
+        } else {
+            ""
         }
     }
 

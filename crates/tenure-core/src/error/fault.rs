@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::{Class, Error, Remedy};
 use crate::{Resource, Timestamp};
 
-/// The error of a feature: an enum that stands beside the operations which return it. As an
-/// [`Error`] it passes through what is above, and [`Error::fault`] finds it again.
+/// The error of a feature: an enum that stands beside the operations that return it. An [`Error`]
+/// carries it through the layers above, and [`Error::fault`] finds it again.
 pub trait Fault: error::Error + Any + Send + Sync {
     /// Returns the class of the error.
     fn class(&self) -> Class;
 
-    /// Returns what to do next, in one sentence.
+    /// Returns the next step, in one sentence.
     fn remedy(&self) -> Remedy;
 
     /// Returns the resource it is about, if there is one.

@@ -54,7 +54,7 @@ pub enum Class {
     Lost,
     /// Interrupted by a signal.
     Interrupted,
-    /// Whether it was done is not known: the store failed between.
+    /// The outcome is not known: the store failed before it answered.
     Unknown,
 }
 
@@ -127,7 +127,7 @@ pub enum Error {
     Deadlock {
         /// The lock that was asked for.
         context: Box<LockContext>,
-        /// The circle.
+        /// The circle that it closes.
         circle: Box<Circle>,
     },
     /// The mode in which an outer `run` holds the lock is too weak.
@@ -145,10 +145,10 @@ pub enum Error {
         problem: String,
         /// The lock that was asked for, if it is about one.
         context: Option<Box<LockContext>>,
-        /// The remedy.
+        /// The next step for the caller.
         remedy: Remedy,
     },
-    /// A record is not at the version that the caller expects: someone else changed it.
+    /// A record is not at the version that the caller expects: another caller changed it.
     #[error("{record} has {actual}, not {expected}")]
     RecordChanged {
         /// The kind and id of the record.
@@ -163,13 +163,13 @@ pub enum Error {
     HalfWay {
         /// The part that was done, and its consequence.
         done: String,
-        /// The cause.
+        /// The error of the later part.
         source: Box<Error>,
     },
     /// The lease is over: released, or taken away.
     #[error("lease {lease} is over: {reason}")]
     LeaseOver {
-        /// The lease.
+        /// The lease that is over.
         lease: LeaseId,
         /// The reason why it is over.
         reason: String,
@@ -188,7 +188,7 @@ pub enum Error {
     NotAllowed {
         /// The refused request and the reason.
         problem: String,
-        /// The remedy.
+        /// The next step for the caller.
         remedy: Remedy,
     },
     /// There is more than a store reads in one step.
@@ -205,9 +205,9 @@ pub enum Error {
     /// A file is corrupt.
     #[error("{path}: {problem}", path = path.display())]
     Corrupt {
-        /// The file.
+        /// The corrupt file or table.
         path: PathBuf,
-        /// The problem.
+        /// The problem with it, in words.
         problem: String,
     },
     /// There is no such thing.
@@ -216,7 +216,7 @@ pub enum Error {
     /// The store never granted this resource.
     #[error("{resource} was never locked in {store}")]
     UnknownResource {
-        /// The resource.
+        /// The resource that was asked for.
         resource: Resource,
         /// The address of the store, without password.
         store: String,
@@ -224,9 +224,9 @@ pub enum Error {
     /// The configuration is wrong, or the store cannot lock safely here.
     #[error("{problem}")]
     Configuration {
-        /// The problem.
+        /// The problem, in words.
         problem: String,
-        /// The remedy.
+        /// The next step for the caller.
         remedy: Remedy,
     },
     /// The system refused a file operation.
@@ -234,7 +234,7 @@ pub enum Error {
     Io {
         /// The action that failed, as a verb.
         action: &'static str,
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -242,7 +242,7 @@ pub enum Error {
     /// The server of a store cannot be reached, or turned us away for the moment.
     #[error("cannot use {store}: {problem}")]
     Unreachable {
-        /// Its address, without password.
+        /// The address of the server, without password.
         store: String,
         /// The answer of the server, or why there was none.
         problem: String,
@@ -269,11 +269,11 @@ pub enum Error {
     /// Interrupted by a signal, or cancelled by the caller.
     #[error("interrupted while {act} {name}")]
     Interrupted {
-        /// What was done: "waiting for", or another word for it.
+        /// The action that was interrupted, such as "waiting for".
         act: &'static str,
         /// The resource that the caller waited for or worked on.
         resource: Resource,
-        /// Its name in messages.
+        /// The name of the resource in messages.
         name: String,
     },
     /// The error of a feature above the locks.
@@ -448,7 +448,7 @@ impl Error {
         }
     }
 
-    /// Returns the error of the last of several tries. One try is told as it is.
+    /// Returns this error as that of the last of several tries. After one try it stays as it is.
     pub fn after(self, attempts: u32) -> Self {
         match attempts {
             0 | 1 => self,

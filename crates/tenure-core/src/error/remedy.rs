@@ -8,7 +8,7 @@ use crate::Lease;
 use crate::circles::Circle;
 
 impl Error {
-    /// Returns what to do next, in one sentence.
+    /// Returns the next step for the caller, in one sentence.
     pub fn remedy(&self) -> Remedy {
         match self {
             Error::Busy { context, holders } => {
@@ -64,7 +64,7 @@ impl Remedy {
     }
 }
 
-/// Says how the one who closed a circle ends it.
+/// Returns the step by which the owner that closed a circle ends it.
 fn end(circle: &Circle) -> String {
     let asked = circle.links.first().map(|link| &link.waiter.owner);
     let own = asked.map(|owner| circle.leases_of(owner));
@@ -100,7 +100,8 @@ fn remedy_for_io(path: &Path, source: &io::Error) -> Remedy {
     Remedy::from(sandboxed).then(usual)
 }
 
-/// Returns how to see the holder. A lock on a path of its own is in no store that `ls` could show.
+/// Returns the step that shows the holder. A lock on a path of its own is in no store that `ls`
+/// could show.
 fn look(context: &LockContext, holders: &[Lease]) -> Remedy {
     if context.is_nodes() {
         return "end the program that holds it; 10s after a program died its lock is taken over"

@@ -1,8 +1,8 @@
 //! The rows that a store has loaded for one decision, and the meaning of a decision for them: the
 //! half of a store that needs no database.
 //!
-//! A decision goes through the line from its front, and ends at the first waiter that does not
-//! fit. So a store loads the front of the line and the waiter the decision is about. If the
+//! A decision goes through the line from its front, and ends at the first waiter that does not fit.
+//! A store loads only the front of the line and the waiter that the decision is about. If the
 //! decision removes the whole front, the store loads more and decides again.
 
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::{Error, Lease, LeaseId, LeaseState, Mode, Owner, SessionId, Timestamp
 /// The part of a line to load.
 #[derive(Debug, Clone, Copy)]
 pub enum LineExtent<'a> {
-    /// All of it.
+    /// The whole line.
     All,
-    /// Its front.
+    /// The front of the line.
     Front,
-    /// Its front, and the waiter for this lease.
+    /// The front of the line, and the waiter for this lease.
     FrontAnd(&'a LeaseId),
     /// The first waiter, the one before this place, and the waiter at this place.
     Around(&'a LeaseId, i64),
@@ -33,7 +33,7 @@ pub enum LineExtent<'a> {
 pub struct LeaseRow<P> {
     /// The lease as people and programs see it.
     pub lease: Lease,
-    /// The lease as the input of a decision. Its life is what was known when it was read.
+    /// The lease as the input of a decision. Its life is as it was known when the row was read.
     pub holder: Holder,
     /// The time to live it was last given, or will have once it is taken up. `None` while it is
     /// bound to its session.
@@ -67,7 +67,7 @@ pub struct WaiterRow<P> {
     pub since: Timestamp,
     /// The time when it gives up, for people.
     pub deadline: Option<Timestamp>,
-    /// Its relation to what else its owner does, for the search of circles.
+    /// Its relation to the other work of its owner, for the search of circles.
     pub standing: Standing,
     /// The process that waits.
     pub process: P,
@@ -76,7 +76,7 @@ pub struct WaiterRow<P> {
 /// The holders and the line of a resource, as loaded.
 #[derive(Debug, Clone)]
 pub struct Loaded<L, W> {
-    /// The holders.
+    /// The leases of the holders.
     pub leases: Vec<LeaseRow<L>>,
     /// The waiters in the order they are served: an upgrade is before all others.
     pub waiters: Vec<WaiterRow<W>>,
@@ -149,7 +149,7 @@ impl<L, W> Loaded<L, W> {
 }
 
 impl<P> WaiterRow<P> {
-    /// Returns who asks, for the audit: the coding agent, else the owner.
+    /// Returns the asker for the audit: the coding agent, else the owner.
     pub fn actor(&self) -> &Owner {
         self.agent.as_ref().unwrap_or(&self.owner)
     }
@@ -197,7 +197,7 @@ impl<P> LeaseRow<P> {
         self.ttl.unwrap_or_default()
     }
 
-    /// Returns how old the heartbeat of a lease may be before it counts as stale.
+    /// Returns the age that the heartbeat of a lease may reach before it counts as stale.
     pub fn grace(&self) -> Duration {
         grace(self.ttl(), self.stale_grace)
     }
@@ -226,8 +226,8 @@ impl<P> LeaseRow<P> {
         })
     }
 
-    /// Returns what the audit says about the end of the lease. `death` says how the death of its
-    /// session is known.
+    /// Returns the action and the reason in the audit for the end of the lease. `death` says how
+    /// the death of its session is known.
     pub fn audit_of_end(&self, end: End, now: Timestamp, death: &str) -> (Action, Option<String>) {
         match end {
             End::Released => (Action::Release, None),
@@ -255,7 +255,7 @@ pub fn shown_state(state: HolderState, binding: &Bound, now: Millis) -> LeaseSta
     }
 }
 
-/// Returns what the audit calls a change to this mode.
+/// Returns the action in the audit for a change to this mode.
 pub fn mode_action(mode: Mode) -> Action {
     match mode {
         Mode::Write => Action::Upgrade,

@@ -1,5 +1,4 @@
-//! What the crates of Tenure share with each other, and programs do not use. It may change with any
-//! version.
+//! Parts that the crates of Tenure share and programs do not use. They may change with any version.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,11 +1,11 @@
-//! Errors of files, with what was done to which path.
+//! Errors of files, with the action that failed and the path.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::{Error, Result};
 
-/// Adds to an error of a call on a file what could not be done, and the path.
+/// Adds the action that failed, and the path, to the error of a call on a file.
 pub trait OrCannot<T> {
     /// Returns the value, or the error "cannot ACTION PATH".
     ///

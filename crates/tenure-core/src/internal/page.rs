@@ -46,15 +46,14 @@ impl Cursor {
 }
 
 impl Query {
-    /// Returns true if the resource is one of those that are asked for.
+    /// Returns true if the query asks for this resource.
     pub fn covers(&self, resource: &Resource) -> bool {
         let begins = |prefix: &String| resource.as_str().starts_with(prefix.as_str());
         self.resource.as_ref().is_none_or(|only| only == resource)
             && self.prefix.as_ref().is_none_or(begins)
     }
 
-    /// Returns true if the lease is one of those that are asked for, and on this page or a later
-    /// one.
+    /// Returns true if the query asks for this lease, and the lease is on this page or a later one.
     pub fn asks_for(&self, lease: &Lease) -> bool {
         self.covers(&lease.resource)
             && self.wants(&lease.owner)

@@ -2,11 +2,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, whatever happened to an earlier holder.
+/// Locks a mutex, even after a holder panicked.
 ///
-/// Every mutex of these crates is held for a few steps that call no foreign code and do not
-/// fail half-way, so what is found is whole. Refusing it instead would turn one
-/// panicking task into locks that nobody can release any more.
+/// Every mutex of these crates is held for a few steps that call no foreign code and do not fail
+/// half-way, so its value is whole. Refusing it instead would turn one panicking task into locks
+/// that no task can release any more.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,19 +1,20 @@
 //! The order of locks that a store has written down: one for all that use the store.
 //!
-//! Two processes that take locks in different orders can wait for each other for ever. So every
-//! request for a lock compares its own order with the written one, in the transaction that grants
-//! or queues it. A store in which nothing was written has the default order.
+//! Two processes that take locks in different orders can wait for each other for ever. Every
+//! request for a lock therefore compares its own order with the written one, in the transaction
+//! that grants or queues it. A store in which nothing was written has the default order.
 //!
 //! # The protocol
 //!
 //! 1. A request finds the order that is written down. If it is its own, that is all.
 //! 2. Otherwise [`StoreOrder::decide`] says what to do. If the two differ only in default kinds
-//!    that the written one lacks, or nothing is held and nobody waits, the own order is written
-//!    down. Otherwise the request is refused, naming both.
+//!    that the written one lacks, or nothing is held or awaited, the own order is written down.
+//!    Otherwise the request is refused, naming both.
 //! 3. The store writes the order, and goes on as in 1.
 //!
-//! Between 2 and 3 nobody may be granted or queued under the written order, so a store makes both
-//! one transaction that excludes all requests. A crash before its commit leaves the written order.
+//! Between 2 and 3 no request may be granted or queued under the written order, so a store makes
+//! both one transaction that excludes all requests. A crash before its commit leaves the written
+//! order.
 //!
 //! # Invariant
 //!
@@ -54,7 +55,7 @@ impl StoreOrder {
         &self.text
     }
 
-    /// Returns the text that a store counts as having, in which none is written.
+    /// Returns the text that counts for a store in which none is written.
     pub fn default_text() -> String {
         spell(&Ranking::default())
     }
@@ -67,8 +68,8 @@ impl StoreOrder {
         }
     }
 
-    /// Decides about the order that is written down. `is_idle` says that nothing is held in the
-    /// store and nobody waits; `store` is for the message.
+    /// Decides about the order that is written down. `is_idle` says that nothing is held or awaited
+    /// in the store; `store` is for the message.
     ///
     /// # Errors
     ///

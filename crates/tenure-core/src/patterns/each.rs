@@ -9,14 +9,14 @@ use crate::{Error, Result, Token};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
-    /// The work was done.
+    /// The number of entities whose work was done.
     pub done: usize,
-    /// Somebody else works on it, so it is left to the next go.
+    /// The number of entities that another holder had locked; they are left to the next go.
     pub skipped: usize,
 }
 
-/// Goes through entities one by one: takes the lock, works and commits, gives the lock back; what
-/// is locked is skipped.
+/// Goes through entities one by one: takes the lock, works and commits, gives the lock back. An
+/// entity that is locked is skipped.
 ///
 /// The lock, and with it its connection, is given back before the next entity, so one go takes one
 /// connection, however many there are. The work commits what it did before it returns, as the lock
@@ -24,7 +24,7 @@ pub struct Tally {
 ///
 /// # Errors
 ///
-/// The first error ends it: the work's own, or one of the lock other than that it is held.
+/// The first error ends it: an error of the work, or one of the lock other than that it is held.
 pub async fn for_each_unlocked<E, W>(
     locks: &impl EntityLocks,
     ids: impl IntoIterator<Item = i32>,

@@ -4,18 +4,18 @@
 //! | call | when |
 //! |---|---|
 //! | [`serialise()`] | requests about one thing run one after the other, about others beside it |
-//! | [`for_each_unlocked`] | a background worker goes through many things, and skips what somebody is at |
+//! | [`for_each_unlocked`] | a background worker goes through many things, and skips those that are locked |
 //!
 //! # Guarantees
 //!
-//! - Work under a lock that is lost is dropped at its next await, and the caller told.
+//! - Work under a lock that is lost is dropped at its next await, and the caller is told.
 //! - A lock is given back on every way out: a result, an error, a panic, a dropped future.
-//! - What the work reads, it reads after the lock was granted, so it is what the holder before left.
-//!   Work that is deferred waits first, then takes the lock, and decides on what it reads under it.
+//! - The work reads after the lock was granted, so it sees everything that the holder before it
+//!   left.
 //!
 //! # Limitations
 //!
-//! - What work did before the loss of its lock stays done: fence what it writes with the token.
+//! - Work that was done before the loss of its lock stays done: fence its writes with the token.
 
 mod each;
 mod serialise;
@@ -50,7 +50,7 @@ pub trait EntityLocks: Sync {
     /// Errors of the store.
     fn lock_or_skip(&self, id: i32) -> impl Future<Output = Result<Option<Self::Guard>>> + Send;
 
-    /// Runs work that takes these locks, so that it is refused at once what it holds itself,
+    /// Runs work that takes these locks. A lock that the work already holds is refused at once,
     /// however deep it asks. Locks of one session need nothing for that.
     fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> {
         work

@@ -1,4 +1,4 @@
-//! One after the other, by entity.
+//! Work on one entity, one after the other.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -7,8 +7,9 @@ use std::task::Poll;
 use super::{EntityGuard, EntityLocks, SERIALISE_WAIT};
 use crate::{Error, Result, Token};
 
-/// Runs work while the exclusive lock of an entity is held: another call for the same entity waits
-/// meanwhile, for 15 s at most, and then finds what the work left. Others are not held up.
+/// Runs work while the exclusive lock of an entity is held. Another call for the same entity waits
+/// meanwhile, for 15 s at most, and then finds what the work left. Calls for other entities do not
+/// wait.
 ///
 /// The work gets the fencing token, and reads what it needs itself, under the lock.
 ///
@@ -33,12 +34,12 @@ where
     locks.scope(Box::pin(serialised)).await
 }
 
-/// Runs work under a lock, and gives the lock back whatever comes of it.
+/// Runs work under a lock, and gives the lock back however the work ends.
 ///
 /// # Errors
 ///
-/// The work's own; `Lost` if the lock was lost meanwhile: the work is dropped then; `HalfWay` if
-/// the work was done, but whether the lock was held to the end is not known.
+/// Errors of the work; `Lost` if the lock was lost meanwhile, in which case the work is dropped;
+/// `HalfWay` if the work was done, but it is not known if the lock was held to the end.
 pub async fn under<T, E>(
     guard: impl EntityGuard,
     work: impl Future<Output = Result<T, E>>,

@@ -1,4 +1,4 @@
-//! A change of records: what it names, what it compares, what it writes.
+//! A change of records: the names, the comparisons and the writes in it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,11 +20,11 @@ pub type Decide<'a> = dyn Fn(&Seen) -> Result<Changes> + Send + Sync + 'a;
 /// The version that a caller relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// Any, or none.
+    /// Any version, or no record at all.
     Any,
-    /// There is no such record.
+    /// No such record.
     Absent,
-    /// This version.
+    /// Exactly this version.
     Version(u64),
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Expected {
 /// A lease that must be held, with this token, when the change is committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
-    /// The resource.
+    /// The resource of the lease.
     pub resource: Resource,
     /// The token of the lease. It must be the newest of the resource.
     pub token: Token,
@@ -50,8 +50,8 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// Compares with what the store has: the lease, if it is there, and the newest token of the
-    /// resource.
+    /// Compares this with the store: with the lease, if it is there, and with the newest token of
+    /// the resource.
     fn compare(&self, found: Option<&Lease>, newest: Option<Token>) -> Result<()> {
         let newest = newest.unwrap_or(Token::NONE);
         if newest != self.token {
@@ -84,7 +84,7 @@ pub struct RecordChange<'a> {
 }
 
 impl<'a> RecordChange<'a> {
-    /// Names the records of a change. It can write these and no others.
+    /// Names the records of a change. The change can write these and no others.
     pub fn new(keys: impl IntoIterator<Item = RecordKey>, decide: &'a Decide<'a>) -> Self {
         let keys = keys.into_iter().map(|key| (key, Expected::Any));
         Self {
@@ -95,7 +95,8 @@ impl<'a> RecordChange<'a> {
         }
     }
 
-    /// Sets the coding agent that asks, whatever actor the function names.
+    /// Sets the coding agent that asks. It is the actor of every entry, whichever the function
+    /// names.
     #[must_use]
     pub fn under_agent(mut self, agent: Option<Owner>) -> Self {
         self.agent = agent;
@@ -109,7 +110,7 @@ impl<'a> RecordChange<'a> {
         self
     }
 
-    /// Adds a lease, or a token, that is compared in the same transaction.
+    /// Adds a lease, or a token, to be compared in the same transaction.
     #[must_use]
     pub fn under(mut self, fence: Fence) -> Self {
         self.fences.push(fence);
@@ -127,29 +128,29 @@ impl<'a> RecordChange<'a> {
         &self.fences
     }
 
-    /// Fails if the change names nothing, or too much.
+    /// Fails if the change names no records, or too many.
     ///
     /// # Errors
     ///
-    /// `BadInput` then.
+    /// `BadInput` in both cases.
     pub fn check(&self) -> Result<()> {
-        match (1..=KEYS_MAX).contains(&self.keys.len()) {
-            true => Ok(()),
-            false => Err(Error::BadInput(format!(
-                "a change names 1 to {KEYS_MAX} records, not {}",
-                self.keys.len()
-            ))),
+        if (1..=KEYS_MAX).contains(&self.keys.len()) {
+            return Ok(());
         }
+        Err(Error::BadInput(format!(
+            "a change names 1 to {KEYS_MAX} records, not {}",
+            self.keys.len()
+        )))
     }
 
-    /// Compares leases, tokens and versions, asks the function of the caller, and returns what is
-    /// to be written. `found` has, for every fence, its lease and the newest token of its resource.
+    /// Compares leases, tokens and versions, asks the function of the caller, and returns the rows
+    /// to write. `found` has, for every fence, its lease and the newest token of its resource.
     ///
     /// # Errors
     ///
-    /// `NotAllowed` and `LeaseOver` where a lease or token is not good any more, `RecordChanged`
-    /// for another version, `BadInput` for what cannot be kept, and whatever the function of the
-    /// caller refuses.
+    /// `NotAllowed` and `LeaseOver` if a lease or token is no longer good, `RecordChanged` if a
+    /// record has another version, `BadInput` for a record that cannot be kept, and the errors of
+    /// the caller's function.
     pub fn decided(
         &self,
         loaded: Vec<Record>,
@@ -210,7 +211,8 @@ fn compare_version(key: &RecordKey, expected: Expected, found: Option<&Record>) 
     })
 }
 
-/// Returns the statement that a wish becomes, or `None` if there is nothing to do.
+/// Returns the write for a record: `put` is its new content, or `None` to delete it. Returns `None`
+/// if there is nothing to do.
 fn write(
     before: Option<&Record>,
     key: RecordKey,
@@ -251,7 +253,8 @@ impl Seen {
     }
 }
 
-/// The decision of a function: records to write or delete, entries for the audit, and whom to wake.
+/// The decision of a function: records to write or delete, entries for the audit, and sessions to
+/// wake.
 #[derive(Debug, Default)]
 pub struct Changes {
     puts: BTreeMap<RecordKey, Option<(Columns, Value)>>,
@@ -281,7 +284,7 @@ impl Changes {
     }
 }
 
-/// One write of a change, with the text of the body.
+/// One write of a change. The text is that of the body.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
     /// A new record.
@@ -290,7 +293,7 @@ pub enum Write {
     Body(Record, String),
     /// A new body and version, and other columns.
     All(Record, String),
-    /// A record goes.
+    /// The end of a record.
     Delete(RecordKey),
 }
 

@@ -7,13 +7,13 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `record` | keys, records, queries and pages, each with its limits |
-//! | `change` | a change: what it names, what it compares, what it writes |
+//! | `change` | a change: the names, the comparisons and the writes in it |
 //!
 //! # A change, step by step
 //!
 //! 1. The store begins a transaction, and locks the resources of the leases that the change brings.
-//!    From here on nobody is granted them.
-//! 2. It locks the named records in the order of (kind, id), those that are not there included, and
+//!    From here on no request is granted them.
+//! 2. It locks the named records in the order of (kind, id), also those that are not there, and
 //!    only then loads them. Two changes that name a record in common happen one after the other,
 //!    and two that name several never wait for each other in a circle.
 //! 3. [`RecordChange::decided`] compares leases, tokens and versions, calls the pure function of
@@ -28,15 +28,15 @@
 //!
 //! # Versions protect rows, not lists
 //!
-//! A list may change between two pages, and between a page and a change. What depends on a list has
-//! a record of its own, which every change of the list names.
+//! A list may change between two pages, and between a page and a change. A decision that depends on
+//! a list needs a record of its own, which every change of the list names.
 //!
 //! # Limitations
 //!
 //! - A record that was deleted and is made again begins with version 1, so ids of deleted records
 //!   should not be used again.
-//! - A page shows a record once that is there, with the same column, for as long as the pages are
-//!   read. One that comes or goes meanwhile may be shown or not.
+//! - A record that is there for as long as the pages are read, with the same column, is shown once.
+//!   A record that comes or goes meanwhile may be shown or not.
 
 mod change;
 mod record;
@@ -68,7 +68,7 @@ pub trait RecordStore: Send + Sync {
 
 /// Listens for wake-ups, until dropped.
 pub trait WakeUps: Send + Sync {
-    /// Returns the address that a change wakes this session by. A waiter writes it into a record.
+    /// Returns the address by which a change wakes this session. A waiter writes it into a record.
     fn address(&self) -> &WakeAddress;
 
     /// Resolves when a change woke this session, or may have.

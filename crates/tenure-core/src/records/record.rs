@@ -73,7 +73,7 @@ pub struct Columns {
     pub state: Option<String>,
     /// The owner it belongs to.
     pub owner: Option<String>,
-    /// Its subject.
+    /// The subject it is about.
     pub subject: Option<String>,
 }
 
@@ -97,16 +97,16 @@ impl Columns {
     }
 }
 
-/// A record.
+/// One row: its key, its version and its content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Its name.
+    /// The kind and id of the record.
     pub key: RecordKey,
     /// 1 when it is made, and one more with every change.
     pub version: u64,
     /// Its indexed columns.
     pub columns: Columns,
-    /// Everything else.
+    /// All other content, as JSON.
     pub body: Value,
     /// The time when it was last changed.
     pub changed_at: Timestamp,
@@ -124,7 +124,7 @@ pub(super) fn body_text(key: &RecordKey, body: &Value) -> Result<String> {
     Ok(text)
 }
 
-/// Returns the body of its text.
+/// Reads a body from its text.
 ///
 /// # Errors
 ///
@@ -135,14 +135,14 @@ pub fn parse_body(key: &RecordKey, text: &str) -> Result<Value> {
     })
 }
 
-/// The column that a query is about.
+/// A column, and the value that a query looks for in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Column {
     /// Records in this state.
     State(String),
     /// Records of this owner.
     Owner(String),
-    /// Records about this.
+    /// Records about this subject.
     Subject(String),
 }
 
@@ -151,7 +151,7 @@ pub enum Column {
 #[must_use]
 pub struct RecordQuery {
     kind: String,
-    /// Only those with this value in a column.
+    /// Only records with this value in a column.
     pub column: Option<Column>,
     /// At most this many, and never more than [`PAGE_MAX`].
     pub limit: usize,
@@ -170,7 +170,7 @@ impl RecordQuery {
         }
     }
 
-    /// Lists only those with this value in a column.
+    /// Lists only records with this value in a column.
     pub fn with_column(mut self, column: Column) -> Self {
         self.column = Some(column);
         self
@@ -207,13 +207,13 @@ impl RecordQuery {
 /// One page of records, in the order of their ids.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RecordPage {
-    /// The records.
+    /// The records of the page.
     pub records: Vec<Record>,
     /// The start of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// The address at which a session is woken that waits for a change of records. Only the store that
+/// The address by which a change of records wakes a session that waits for it. Only the store that
 /// made it can read it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WakeAddress(pub String);

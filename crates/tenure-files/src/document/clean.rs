@@ -1,13 +1,13 @@
-//! The removal of what crashed writers left.
+//! The removal of files that crashed writers left.
 //!
-//! Temporary files, notes and journals of a document are made only under its exclusive lock. So a
-//! process that has that lock, and finished the committed transactions, finds only what dead
-//! writers left; a live writer's files cannot be among them. Programs of Node make theirs under
-//! Node's lock, so that is taken, too, where there are any.
+//! Temporary files, notes and journals of a document are made only under its exclusive lock. A
+//! process that has that lock, and has finished the committed transactions, therefore finds only
+//! files of dead writers; a live writer's files cannot be among them. Programs of Node make their
+//! files under Node's lock, so that is taken, too, where there are any.
 //!
 //! # Limitations
 //!
-//! A journal that no note names any more, because someone removed the note, is left as it is.
+//! A journal that no note names any more, because a person removed the note, is left as it is.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -24,13 +24,13 @@ use super::path::{Location, document_of_journal, document_of_note};
 use crate::node_lock;
 
 impl Documents {
-    /// Returns the files that crashed writers of a document left and nobody needs. None is removed;
-    /// but a transaction that is committed is finished, as whenever a document is opened.
+    /// Returns the files that crashed writers of a document left and no process needs. None is
+    /// removed, but a committed transaction is finished, as whenever a document is opened.
     pub fn leftovers(&self, document: &Path) -> Result<Vec<PathBuf>> {
         self.with_leftovers(document, |_, _| Ok(()))
     }
 
-    /// Removes those files, and returns them.
+    /// Removes the [`leftovers`](Self::leftovers) of a document, and returns them.
     pub fn clean(&self, document: &Path) -> Result<Vec<PathBuf>> {
         self.with_leftovers(document, |disk, files| {
             files.iter().try_for_each(|path| remove(disk, path))
@@ -49,7 +49,8 @@ impl Documents {
         let mut _node_locks = Vec::new();
         if found.iter().any(|path| is_of_node(path)) {
             _node_locks = self.take_node_locks(location.path(), &location, deadline)?;
-            // The file that a live program was about to rename is gone by now.
+            // The search is repeated, as a file that a live program was about to rename is gone by
+            // now.
             found = self.files_left_beside(&location)?;
         }
         (self.on_locked)();
@@ -67,8 +68,8 @@ impl Documents {
     }
 }
 
-/// Returns the name of the document whose writers make files of this name and take them away again,
-/// or `None` if it is no such name.
+/// Returns the name of the document whose writers make temporary files of this name, or `None` if
+/// it is no such name.
 fn document_of_leftover(name: &OsStr) -> Option<&OsStr> {
     let Some(target) = target_of_temporary(name) else {
         let of_node = node_lock::document_of_leftover(name);
@@ -86,9 +87,10 @@ fn is_of_node(path: &Path) -> bool {
 }
 
 fn remove(disk: &dyn Disk, path: &Path) -> Result<()> {
-    let removed = match fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
-        true => fs::remove_dir(path),
-        false => disk.remove(path),
+    let removed = if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        fs::remove_dir(path)
+    } else {
+        disk.remove(path)
     };
     match removed {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

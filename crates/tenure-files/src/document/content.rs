@@ -29,17 +29,17 @@ impl Content {
         }
     }
 
-    /// Returns the file it was read from.
+    /// Returns the path of the file it was read from.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the JSON text, without a byte order mark, strictly checked: JSON, and every key
+    /// Returns the JSON text without a byte order mark. It is strictly checked: JSON, and every key
     /// once.
     ///
     /// # Errors
     ///
-    /// `Corrupt`, with the byte at which it is not a document.
+    /// `Corrupt`, with the byte at which the text stops being a document.
     pub fn text(&self) -> Result<&str> {
         json::check(&self.bytes).map_err(|flaw| corrupt(&self.path, flaw))
     }
@@ -54,15 +54,15 @@ impl Content {
         *self.version.get_or_init(|| Version::of(&self.bytes))
     }
 
-    /// Reads it into a value. A key that is there twice passes here, and fails in
+    /// Reads the content into a value. A repeated key passes here, and fails in
     /// [`text`](Self::text): a caller that writes the value back checks that first.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_slice(json::without_mark(&self.bytes))
             .map_err(|error| self.explain(&error))
     }
 
-    /// Fails if a key is there twice. It must have been parsed before: the grammar is not checked
-    /// again.
+    /// Fails if a key is repeated. The content must have been parsed before: the grammar is not
+    /// checked again.
     pub(crate) fn require_keys_once(&self) -> Result<()> {
         json::check_parsed(&self.bytes).map_err(|flaw| corrupt(&self.path, flaw))
     }

@@ -1,17 +1,18 @@
 //! The one way to change documents: read, work and write under one exclusive lock.
 //!
-//! 1. Lock all documents, in order. Finish what a dead process left (see [`super::recover`]).
-//! 2. Shared with Node: take its lock, too, inside of ours.
+//! 1. Lock all documents, in order. Finish a transaction that a dead process left (see
+//!    [`super::recover`]).
+//! 2. If they are shared with Node, take its lock, too, inside of ours.
 //! 3. Read; compare with the version expected and with the fence remembered.
 //! 4. Work. *An error or a panic:* nothing has happened yet.
-//! 5. Write: one document by [`tenure_os::replace`], several by [`super::several`]. A fence is kept
-//!    in the note before.
-//! 6. Right before the rename, ask again whatever guards this write: the store about the token,
-//!    Node's lock, our own. The document must still be the file that was read: an editor takes no
-//!    lock.
+//! 5. Write: one document by [`tenure_os::replace`], several by [`super::several`]. The note gets
+//!    the fence before that.
+//! 6. Right before the rename, ask all guards of this write again: the store about the token,
+//!    Node's lock, our own lock. The document must still be the file that was read, as an editor
+//!    takes no lock.
 //!
-//! There is no way to load, drop the lock and save: what was read is lent to the work, and what
-//! the work gives back is written before the lock is given up.
+//! There is no way to load, drop the lock and save: the content is lent to the work, and the result
+//! of the work is written before the lock is given up.
 
 use std::path::Path;
 use std::time::Instant;
@@ -38,11 +39,12 @@ use crate::node_lock::NodeLock;
 #[non_exhaustive]
 #[must_use]
 pub struct Terms<'a> {
-    /// The state the document must be in. For one document only.
+    /// The state that the document must be in. Only an edit of one document may set it.
     pub expect: Option<Expect>,
     /// The lock under which it is written.
     pub fence: Option<Fence>,
-    /// True if the work needs documents that are there. One that never was is then not even locked.
+    /// True if the work needs existing documents. A document that never existed is then not even
+    /// locked.
     pub existing: bool,
     /// Called before the work and again before the write, under the document's lock. Its error is
     /// passed on, and nothing is written.
@@ -53,15 +55,15 @@ pub struct Terms<'a> {
 
 impl<'a> Terms<'a> {
     setters! {
-        /// Sets what the document must be.
+        /// Sets the state that the document must be in.
         with_expect(expect: Expect) => expect = Some(expect);
         /// Sets the lock under which it is written.
         with_fence(fence: Fence) => fence = Some(fence);
-        /// Sets what is asked before the work and again before the write.
+        /// Sets the function that is called before the work and again before the write.
         with_guard(guard: &'a dyn Fn() -> Result<()>) => guard = Some(guard);
     }
 
-    /// Needs documents that are there.
+    /// Makes the edit fail if a document does not exist.
     pub fn existing(mut self) -> Self {
         self.existing = true;
         self
@@ -76,11 +78,11 @@ struct Open {
     location: Location,
     content: Option<Content>,
     attributes: Option<Attributes>,
-    /// The note it is to have.
+    /// The note that the document is to have.
     note: Note,
     /// True if the note changes.
     fenced: bool,
-    /// The lock and token it remembered, if `rebind` sets them aside.
+    /// The lock and token that the document remembered, if `rebind` sets them aside.
     overridden: Option<String>,
 }
 
@@ -90,8 +92,8 @@ impl Documents {
     ///
     /// # Errors
     ///
-    /// Errors of the work are passed on. Whatever the error, no document has changed, unless it is
-    /// [`HalfWay`](Error::HalfWay), which says what was done.
+    /// Errors of the work are passed on. After any error but [`HalfWay`](Error::HalfWay), which
+    /// says what was done, no document has changed.
     pub fn edit<R, E: From<Error>>(
         &self,
         paths: &[&Path],
@@ -130,7 +132,7 @@ impl Documents {
         let mut open = self.open_all(&sorted, notes, terms)?;
         check_guard(terms)?;
 
-        // The work sees them in its own order.
+        // The work sees the contents in the order of `paths`.
         let mut contents: Vec<Option<Content>> = (0..order.len()).map(|_| None).collect();
         for ((_, at), open) in order.iter().zip(&mut open) {
             contents[*at] = open.content.take();
@@ -182,8 +184,8 @@ impl Documents {
         Ok(vec![(Location::of(one)?, 0)])
     }
 
-    /// Fails if there is neither a document nor a lock file of it: asking for the lock would leave
-    /// one behind.
+    /// Fails if neither a document nor its lock file exists: asking for the lock would leave a lock
+    /// file behind.
     fn require_known(&self, sorted: &[&Location]) -> Result<()> {
         let unknown = |location: &&&Location| {
             !self.locker.has_open(&location.lock()) && !lock::has_ever_existed(location)
@@ -238,8 +240,8 @@ impl Documents {
         })
     }
 
-    /// Refuses early a document that the rename would refuse at the end, and one that the rename
-    /// would replace although this user may not write it.
+    /// Refuses early a document that the rename would refuse at the end, or that the rename would
+    /// replace although this user may not write it.
     fn require_replaceable(&self, location: &Location, attributes: &Attributes) -> Result<()> {
         let path = location.path();
         if attributes.mounted_on {
@@ -262,7 +264,8 @@ impl Documents {
             open.note.keep(disk, &open.location, like)?;
         }
         let replacement = Replacement::prepare(disk, path, text.as_bytes(), like)?;
-        // Writing a large document takes a while, in which a lock can be lost.
+        // The gate comes after the temporary file: a lock can be lost while a large document is
+        // written.
         gate()?;
         replacement.put_in_place_if_unchanged()?;
         sync_directory_of(disk, path).map_err(|source| Error::HalfWay {
@@ -313,8 +316,8 @@ fn check_new(text: &str, path: &Path) -> Result<()> {
         .map_err(|problem| Error::BadInput(format!("{problem}; {path} is untouched")))
 }
 
-/// Checks that text can be a document: JSON in which every key is there once. The error begins with
-/// `what`, and names the byte.
+/// Checks that text can be a document: JSON without repeated keys. The error begins with `what`,
+/// and names the byte.
 pub fn check_json(text: &str, what: impl FnOnce() -> String) -> Result<(), String> {
     json::check(text.as_bytes())
         .map(drop)

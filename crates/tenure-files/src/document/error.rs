@@ -1,44 +1,44 @@
-//! What can go wrong with a document alone, and the class of each.
+//! The errors that only a document can meet, and their classes.
 
 use std::path::PathBuf;
 
 use tenure_core::error::{Class, Fault, Remedy};
 use tenure_core::{Resource, Token};
 
-/// An error of a document.
+/// An error that only a document can meet.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DocumentError {
     /// The document is not at the version that the caller expects.
     #[error("{} is at version {actual}, not {expected}", path.display())]
     OtherVersion {
-        /// The document.
+        /// The path of the document.
         path: PathBuf,
         /// The version that the caller expects.
         expected: String,
         /// The state that it found.
         actual: String,
     },
-    /// The document was last written under another lock than the one of this token.
+    /// The document was last written under another lock than that of this token.
     #[error("{} was last written with {last}, and {asked} is of another lock", path.display())]
     OtherFence {
-        /// The document.
+        /// The path of the document.
         path: PathBuf,
         /// The lock and token of its last fenced write.
         last: String,
-        /// The lock and token of this one.
+        /// The lock and token of this write.
         asked: String,
     },
     /// A later holder of the same lock has written the document already.
     #[error("{} was written with token {last} of {resource} already; {token} is older", path.display())]
     Fenced {
-        /// The document.
+        /// The path of the document.
         path: PathBuf,
-        /// The lock.
+        /// The resource that is locked.
         resource: Resource,
         /// The token of this write.
         token: Token,
-        /// The token of the last one.
+        /// The token of the last write.
         last: Token,
     },
     /// A transaction over several documents was committed and cannot be finished.
@@ -46,11 +46,11 @@ pub enum DocumentError {
     Stuck {
         /// The file in the way.
         path: PathBuf,
-        /// The problem.
+        /// The problem that the file causes.
         problem: String,
         /// The journal that says how to finish.
         journal: PathBuf,
-        /// The part to repair. The alternative is to remove the journal.
+        /// The thing to repair. The alternative is to remove the journal.
         remedy: &'static str,
     },
 }

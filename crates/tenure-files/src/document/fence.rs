@@ -2,10 +2,11 @@
 //!
 //! A write with an explicit token leaves store, resource and token in the document's note, durably,
 //! before the document itself is replaced. *Crash between the two:* the token counts although its
-//! content never came; that fences only older holders, which are fenced anyway.
+//! content was never written; that keeps out only older holders, which must be kept out anyway.
 //!
-//! A document cannot know whether what it remembers was ever granted. So `rebind` sets aside any
-//! fence, and only the store, asked by the guard of the write, keeps older holders out then.
+//! A document cannot know whether the token it remembers was ever granted. `rebind` therefore sets
+//! aside any fence, and then only the store, asked by the guard of the write, keeps older holders
+//! out.
 
 use super::DocumentError;
 use tenure_core::{Resource, Result, Token};
@@ -23,9 +24,9 @@ pub struct Fence {
     pub resource: Resource,
     /// The token of the grant.
     pub token: Token,
-    /// True to set aside what the document remembers: another lock, or a higher token of this one,
-    /// which was never granted if this is the newest. The guard of the write must ask the store
-    /// whether it is.
+    /// True to set aside the fence that the document remembers: another lock, or a higher token of
+    /// this lock. That higher token was never granted if this token is the newest, so the guard of
+    /// the write must ask the store whether it is.
     pub rebind: bool,
 }
 
@@ -42,15 +43,15 @@ impl Fence {
         }
     }
 
-    /// Sets aside what the document remembers; see [`rebind`](Fence::rebind).
+    /// Sets aside the fence that the document remembers; see [`rebind`](Fence::rebind).
     #[must_use]
     pub fn rebinding(mut self) -> Self {
         self.rebind = true;
         self
     }
 
-    /// Returns what the document is to remember, or an error if what it remembers forbids this
-    /// write.
+    /// Returns the fence that the document is to remember, or an error if the fence that it
+    /// remembers forbids this write.
     pub(super) fn admit(&self, last: Option<&Fenced>, location: &Location) -> Result<Fenced> {
         let asked = Fenced {
             store: self.store.clone(),
@@ -59,25 +60,26 @@ impl Fence {
         };
         if let Some(last) = last.filter(|last| !self.rebind && self.overrides(last)) {
             let path = location.path().to_owned();
-            let refused = match self.is_of_the_lock_of(last) {
-                true => DocumentError::Fenced {
+            let refused = if self.is_of_the_lock_of(last) {
+                DocumentError::Fenced {
                     path,
                     resource: asked.resource,
                     token: asked.token,
                     last: last.token,
-                },
-                false => DocumentError::OtherFence {
+                }
+            } else {
+                DocumentError::OtherFence {
                     path,
                     last: last.shown_beside(&asked),
                     asked: asked.shown_beside(last),
-                },
+                }
             };
             return Err(refused.into());
         }
         Ok(asked)
     }
 
-    /// Returns true if a document that remembers this takes the write only if it is rebound.
+    /// Returns true if a document that remembers `last` takes this write only if it is rebound.
     pub(super) fn overrides(&self, last: &Fenced) -> bool {
         !self.is_of_the_lock_of(last) || self.token < last.token
     }

@@ -1,7 +1,8 @@
-//! Seeing a document each time it changes.
+//! Returns a document each time it changes.
 //!
-//! The file is looked at ten times a second and read only if it is another one, or was written,
-//! since it was read last. A document is replaced by a rename, which gives its name another inode.
+//! The file is looked at ten times a second. It is read only if it was written, or another file
+//! took its place, since the last read. A document is replaced by a rename, which gives its name
+//! another inode.
 //!
 //! # Limitations
 //!
@@ -26,10 +27,10 @@ use super::content::Content;
 /// The interval of looks at the file.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The versions of a document, as they come. No lock is held in between.
+/// The versions of a document, one after the other. No lock is held in between.
 pub struct Follow {
     documents: Documents,
-    /// The name given. It may be a link, which may lead elsewhere some day.
+    /// The path that was given. It may be a link, which may lead elsewhere later.
     path: PathBuf,
     /// The file that was read last, or `None` if it must be read in any case.
     read: Option<FileState>,
@@ -53,15 +54,16 @@ impl Follow {
         Ok(follow)
     }
 
-    /// Returns the next version: at once the first time, then whenever the content is another than
-    /// the one returned last. Returns `Some(None)` if the document is gone, `None` when `limit` is
+    /// Returns the next version: at once the first time, then whenever the content differs from the
+    /// one returned last. Returns `Some(None)` if the document is gone, `None` when `limit` is
     /// over. A cancelled wait is [`Error::Interrupted`].
     ///
     /// Changes in quick succession may be seen as one. The content need not be JSON.
     pub fn next(&mut self, limit: Option<Duration>) -> Result<Option<Option<Content>>> {
         let cancel = self.documents.locker.cancel().clone();
         let found = look_until(LOOK_EVERY, limit, &cancel, || {
-            // Looked at before it is read: what is written in between makes it another file.
+            // The state is taken before the read: a write in between changes it, and the file is
+            // read again.
             let state = self.state()?;
             if self.read == Some(state) {
                 return Ok(None);
@@ -99,7 +101,7 @@ impl Follow {
         }
     }
 
-    /// Fails without a directory: a document that cannot come into being is not waited for.
+    /// Fails without a directory: a document that cannot be created is not waited for.
     fn require_directory(&self) -> Result<()> {
         let directory = self.path.parent().unwrap_or(Path::new("/"));
         let found = fs::metadata(directory);

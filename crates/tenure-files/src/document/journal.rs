@@ -2,8 +2,8 @@
 //!
 //! It holds the path of each document from its own directory, its version before and its whole
 //! content after, and is kept beside the first document. It is one JSON text and, on a line of its
-//! own, the SHA-256 of that text. It comes into being by an atomic replace, so there is a whole one
-//! or none.
+//! own, the SHA-256 of that text. It is created by an atomic replace, so it is there whole or not
+//! at all.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use tenure_os::disk::Disk;
 use super::path::{Location, document_of_journal, relative, resolved};
 use super::several::DOCUMENTS_MAX;
 
-/// The version of the format, in the first field. An unknown one is refused.
+/// The version of the format, in the first field. An unknown version is refused.
 const FORM: u32 = 1;
-/// The longest journal. Text takes up to six times its length where it must be escaped.
+/// The longest journal. Text that must be escaped takes up to six times its length.
 const JOURNAL_BYTES_MAX: u64 = 4 << 30;
 /// The checksum in hexadecimal, between two newlines.
 const SUM_BYTES: usize = 2 * 32 + 2;
@@ -27,7 +27,7 @@ const SUM_BYTES: usize = 2 * 32 + 2;
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Journal {
     form: u32,
-    /// In the order of locks.
+    /// The documents, in the order of locks.
     pub(crate) documents: Vec<Step>,
 }
 
@@ -81,7 +81,7 @@ impl Journal {
         Ok(bytes)
     }
 
-    /// Returns the locations of its documents in the order of locks, given its own path.
+    /// Returns the locations of the documents in the order of locks. `path` is that of the journal.
     pub(crate) fn places(&self, path: &Path) -> Result<Vec<Location>> {
         self.find(path).ok_or_else(|| {
             Error::corrupt(
@@ -142,9 +142,10 @@ impl Journal {
 /// Fails if a journal belongs to another user: redoing it would let that user replace files with
 /// our rights.
 fn require_own(path: &Path, owner: u32) -> Result<()> {
-    match owner == rustix::process::geteuid().as_raw() {
-        true => Ok(()),
-        false => Err(of_another_user(path)),
+    if owner == rustix::process::geteuid().as_raw() {
+        Ok(())
+    } else {
+        Err(of_another_user(path))
     }
 }
 

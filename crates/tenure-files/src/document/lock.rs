@@ -24,7 +24,7 @@ pub(super) enum Shared {
     /// There is neither document nor lock file.
     Absent,
     /// This user may not write the document or its lock file, so no lock can be taken. Every write
-    /// replaces the document whole, so what is read is whole, too.
+    /// replaces the document whole, so a read without a lock is whole, too.
     Without,
 }
 
@@ -41,7 +41,7 @@ impl Shared {
 }
 
 impl Documents {
-    /// Takes the exclusive locks of all, in the order given, which is the order of locks.
+    /// Takes the exclusive locks of all documents. The order given is the order of locks.
     pub(super) fn lock_all<'a>(
         &self,
         locations: impl IntoIterator<Item = &'a Location>,
@@ -66,8 +66,8 @@ impl Documents {
     pub(super) fn share(&self, location: &Location, deadline: Instant) -> Result<Shared> {
         let path = location.lock();
         if self.has_no_lock_file(location) {
-            // Reading what is not there leaves no lock file behind. A user that may not write a
-            // document makes none for it, as it would keep out users that may.
+            // Reading a missing document leaves no lock file behind. A user that may not write a
+            // document makes no lock file for it, as that would keep out users that may.
             if !is_there(location.path()) {
                 return Ok(Shared::Absent);
             }
@@ -91,14 +91,13 @@ impl Documents {
     }
 }
 
-/// Returns true if there is a document, or was one that someone locked, or is one about to be
-/// created.
+/// Returns true if the document exists, or existed and was locked, or is about to be created.
 pub(super) fn has_ever_existed(location: &Location) -> bool {
     is_there(&location.lock()) || is_there(location.path())
 }
 
-/// Fails unless this user may write the document, if it is there, before its lock file is made:
-/// otherwise that file would keep out users that may.
+/// Fails if this user may not write an existing document, before its lock file is made: that file
+/// would keep out users that may.
 fn require_writable(location: &Location) -> Result<()> {
     let path = location.path();
     let Ok(found) = fs::symlink_metadata(path) else {
@@ -154,16 +153,17 @@ fn error_about(error: Error, location: &Location) -> Error {
     }
 }
 
-/// Returns the name of a document's lock in records and errors: that of the document.
+/// Returns the name of a document's lock in records and errors, which is the document's name.
 pub(super) fn document_name(lock: &Path) -> Resource {
     resource_of(&lock.with_file_name(document_of(lock)))
 }
 
-/// Gives a new lock file the owner of the document, if that is another user, and lets in those
-/// groups that may write the document. Without this, a lock file that root makes would keep the
-/// owner of the document out for good.
+/// Gives a new lock file the owner of the document, if that is another user, and lets in the groups
+/// that may write the document. Without this, a lock file that root makes would keep the owner of
+/// the document out for good.
 ///
-/// It is made under another name and linked to its own, so that nobody meets it half made.
+/// The lock file is made under another name and linked to its own, so that no process meets it half
+/// made.
 pub(super) fn prepare(lock: &Path) -> Result<()> {
     let Ok(document) = fs::metadata(lock.with_file_name(document_of(lock))) else {
         return Ok(());
@@ -180,8 +180,8 @@ pub(super) fn prepare(lock: &Path) -> Result<()> {
     let temporary = lock.with_file_name(unguessable_name(document_of(lock), ".tmp"));
     let made = fs::File::create_new(&temporary)
         .and_then(|file| {
-            // By the open file: the name may mean something else by now, in a directory that
-            // others can change.
+            // The change goes through the open file: the name may mean another file by now, in a
+            // directory that others can change.
             let group_is_kept = fchown(&file, None, Some(document.gid())).is_ok();
             if own == 0 {
                 fchown(&file, Some(owner), None)?;
@@ -192,7 +192,7 @@ pub(super) fn prepare(lock: &Path) -> Result<()> {
         .and_then(|()| fs::hard_link(&temporary, lock));
     let _ = fs::remove_file(&temporary);
     match made {
-        // Someone was faster; or someone cleaned up here, and the lock file is made as usual.
+        // Another process was faster, or has cleaned up here. Then the lock file is made as usual.
         Err(error)
             if !matches!(
                 error.kind(),
@@ -205,7 +205,7 @@ pub(super) fn prepare(lock: &Path) -> Result<()> {
     }
 }
 
-/// Returns the bits of group and others, as far as these may write.
+/// Returns the permission bits of group and others, for each of them that may write.
 fn writers(mode: u32) -> u32 {
     let of = |write: u32, both: u32| if mode & write != 0 { both } else { 0 };
     of(0o020, 0o060) | of(0o002, 0o006)

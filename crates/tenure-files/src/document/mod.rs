@@ -20,50 +20,50 @@
 //!
 //! Three layers make one call: a kernel lock beside the file, shared by readers and exclusive for a
 //! writer, between processes and threads alike; the line inside the process; and the atomic
-//! replace. A document's lock file is `.NAME.lock`. It stays there: a lock file that is removed
-//! while someone has it open protects nobody.
+//! replace. A document's lock file is `.NAME.lock`. It is never removed: a lock file that is
+//! removed while a process has it open protects nothing.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `path`, `content`, `json`, `style` | where a document is; what it is; what is JSON; its layout |
+//! | `path`, `content`, `json`, `style` | the location of a document; its content; the check of JSON; its layout |
 //! | `lock`, `read`, `edit`, `transaction` | locks; reading; the one way to change; values of a program |
 //! | `re_entry`, `node` | work that asks for its own document; documents shared with Node |
-//! | `fence`, `note` | tokens at the write; what a document remembers beside itself |
+//! | `fence`, `note` | tokens at the write; the note that a document keeps beside itself |
 //! | `several`, `journal`, `recover` | transactions over several documents |
 //! | `follow` | seeing changes as they come |
-//! | `clean` | what crashed writers left |
+//! | `clean` | removal of files that crashed writers left |
 //!
 //! # What can be cancelled
 //!
 //! The [`Cancel`](crate::Cancel) of a [caller](Documents::for_caller) ends the waits for our locks
-//! and Node's, and for the next version of a document that is followed. What is held by then is
-//! released, and nothing has changed. From the first write on nothing is waited for, so a call that
-//! writes completes, and its result says so.
+//! and Node's, and for the next version of a document that is followed. Locks that are held by then
+//! are released, and nothing has changed. From the first write on a call waits for nothing, so it
+//! completes, and its result says so.
 //!
 //! # Guarantees
 //!
-//! - A reader sees a whole document, before a change or after it. A reader of several at once sees
-//!   them as they were at one moment.
+//! - A reader sees a whole document, before a change or after it. A reader of several documents
+//!   sees them as they were at one moment.
 //! - A change is read, worked on and written under one exclusive lock. An error or a panic in
 //!   between leaves the document as it was.
-//! - What was acknowledged is durable.
+//! - A change that was acknowledged is durable.
 //! - A transaction over several documents happens to all of them or to none, across a crash at any
-//!   instant. What a dead process left is finished by the next reader or writer.
+//!   instant. The next reader or writer finishes a transaction of a dead process.
 //! - With a [`Fence`], a write with an older token of the same lock is refused, after a crash, too.
 //! - Mode, owner, symbolic links, key order, indentation, byte order mark and the last newline stay
 //!   as they were.
 //!
 //! # Limitations
 //!
-//! - On one machine, on local file systems, for programs that take the lock. A program that writes
-//!   the file without it is not kept out, and what it wrote half is read half. What it wrote
-//!   between a change's read and its write is not overwritten, but for the cases in
-//!   [`tenure_os::replace`].
+//! - The guarantees hold on one machine, on local file systems, for programs that take the lock. A
+//!   program that writes the file without it is not kept out, and a half of its write may be read.
+//!   A file that it wrote between a change's read and its write is not overwritten, except for the
+//!   cases in [`tenure_os::replace`].
 //! - Hard links, access lists and extended attributes are not carried over to the new file.
 //! - A user that may read a document but not write it or its lock file reads without a lock: each
 //!   document is whole, but several are not seen at one moment.
 //! - A document has at most 256 MiB and is nested at most 127 deep; a transaction has at most 256
-//!   of them.
+//!   documents.
 //! - In programs, numbers go through the program's types: an integer of more than 64 bits is
 //!   rounded. The command copies text and changes no number.
 
@@ -108,7 +108,7 @@ pub use tenure_api::doc::{Expect, Version};
 use tenure_lockfile::{FileCaller, FileLocker};
 use tenure_os::disk::{Disk, RealDisk};
 
-/// Reads and changes documents. One for all threads of a program is enough.
+/// Reads and changes documents. One value is enough for all threads of a program.
 ///
 /// A clone shares the queues and open lock files; [`for_caller`](Documents::for_caller) makes one
 /// for another caller.
@@ -117,14 +117,14 @@ pub struct Documents {
     locker: FileLocker,
     disk: Arc<dyn Disk>,
     shared_with_node: bool,
-    /// Called when Node's lock is lost while it is held.
+    /// The function that is called when Node's lock is lost while it is held.
     on_lost: Arc<dyn Fn(&str) + Send + Sync>,
-    /// Called when the waiting for locks is over.
+    /// The function that is called when the waiting for locks is over.
     on_locked: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Documents {
-    /// Returns documents whose waits end after `wait`, in the name of this process.
+    /// Returns documents for this process, whose waits end after `wait`.
     pub fn new(wait: Duration) -> Self {
         Self {
             locker: FileLocker::new(wait).with(lock::document_name, lock::prepare),
@@ -165,7 +165,7 @@ impl Documents {
         Ok(path::Location::of(document)?.lock())
     }
 
-    /// Returns the document of a lock file, or `None` if it is not named as one.
+    /// Returns the document of a lock file, or `None` for a name of another form.
     pub fn document_of(lock: &Path) -> Option<PathBuf> {
         let document = path::document_of_lock(lock.file_name()?)?;
         Some(lock.with_file_name(document))

@@ -11,7 +11,8 @@ use crate::node_lock::{self, NodeLock};
 
 impl Documents {
     /// Takes the locks of Node for a write to a shared document. Fails if a program of Node has
-    /// locked a document that is not shared: the write would come between its read and its write.
+    /// locked a document that is not shared: our write would come between that program's read and
+    /// write.
     pub(super) fn node_locks_to_write(
         &self,
         given: &[&Path],
@@ -34,8 +35,9 @@ impl Documents {
         }
     }
 
-    /// Takes the locks a program of Node may know a document by: that of the real file, and, for a
-    /// link, that of the given name. Some programs resolve links before they lock, some do not.
+    /// Takes the locks that a program of Node may take for a document: the lock of the real file,
+    /// and, for a link, the lock of the given name. Some programs resolve links before they lock,
+    /// some do not.
     pub(super) fn take_node_locks(
         &self,
         given: &Path,
@@ -45,7 +47,7 @@ impl Documents {
         let take = |document| {
             let cancel = self.locker.cancel();
             let taken = NodeLock::acquire(document, deadline, cancel, self.on_lost.clone());
-            // The wait for our own lock is part of it.
+            // The limit in a timeout includes the wait for our own lock.
             taken.map_err(|mut error| {
                 if let Error::Timeout { limit, .. } = &mut error {
                     *limit = self.locker.timeout();

@@ -2,8 +2,9 @@
 //! transaction it is part of.
 //!
 //! A note is replaced atomically and durably, always under the document's exclusive lock. It names
-//! a journal before that journal exists; one that is not there means nothing: the transaction was
-//! never committed, or is finished. So a name that is out of date does no harm.
+//! a journal before that journal exists. A named journal that is not there means nothing: the
+//! transaction was never committed, or is finished. A name that is out of date therefore does no
+//! harm.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use super::path::{Location, document_of_journal, relative, resolved};
 /// The longest note: two paths, a resource and a number.
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
 
-/// The note of a document.
+/// The note of a document: its last fence and its last journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Note {
     /// The last write with an explicit token.
@@ -45,9 +46,10 @@ impl Fenced {
             resource,
             token,
         } = self;
-        match *store == other.store {
-            true => format!("{resource}#{token}"),
-            false => format!("{resource}#{token} of {store}"),
+        if *store == other.store {
+            format!("{resource}#{token}")
+        } else {
+            format!("{resource}#{token} of {store}")
         }
     }
 }
@@ -57,7 +59,7 @@ impl Note {
     pub(crate) fn read(disk: &dyn Disk, location: &Location) -> Result<Self> {
         let path = location.note();
         let failed = |source| Error::io("read", &path, source);
-        // Most documents have none, and every reader asks.
+        // The cheap question comes first: most documents have no note, and every reader asks.
         if !disk.exists(&path).map_err(failed)? {
             return Ok(Self::default());
         }
@@ -68,7 +70,7 @@ impl Note {
             .map_err(|error| Error::corrupt(path, format!("it is no note of Tenure: {error}")))
     }
 
-    /// Returns the journal it names, spelled without links.
+    /// Returns the path of the journal that the note names, spelled without links.
     pub(crate) fn journal(&self, location: &Location) -> Result<Option<PathBuf>> {
         let Some(journal) = &self.journal else {
             return Ok(None);
@@ -86,7 +88,7 @@ impl Note {
         })
     }
 
-    /// Returns the same note with a journal. Both paths are spelled without links.
+    /// Returns this note with a journal. Both paths are spelled without links.
     pub(crate) fn with_journal(&self, journal: &Path, location: &Location) -> Self {
         Self {
             journal: Some(relative(location.directory(), journal)),
@@ -94,8 +96,9 @@ impl Note {
         }
     }
 
-    /// Writes the note. Its name is durable only after its directory was synced. It has the owner
-    /// and the mode of the document: a user that may read the one must be able to read the other.
+    /// Writes the note. Its name is durable only after its directory was synced. The note has the
+    /// owner and the mode of the document: a user that may read the document must be able to read
+    /// its note.
     pub(crate) fn write(
         &self,
         disk: &dyn Disk,
@@ -120,8 +123,8 @@ impl Note {
         sync_directory_of(disk, location.path())
     }
 
-    /// Takes a journal that is finished or never was out of the note, if it is still in it. Nothing
-    /// depends on this: it need not become durable, and errors are ignored.
+    /// Takes a journal that is finished or never existed out of the note, if it is still named
+    /// there. Nothing depends on this: it need not become durable, and errors are ignored.
     pub(crate) fn forget(disk: &dyn Disk, location: &Location, journal: &Path) {
         let path = location.note();
         let Ok(mut note) = Self::read(disk, location) else {
@@ -134,7 +137,7 @@ impl Note {
         if note.fence.is_none() {
             let _ = disk.remove(&path);
         } else if let Ok(Some(found)) = disk.read(&path, NOTE_BYTES_MAX) {
-            // Its content must be durable before its name can be.
+            // The content of the note must be durable before its name can be.
             let _ = note.write(disk, location, Some(&found.attributes));
         }
     }

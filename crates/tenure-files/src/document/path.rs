@@ -1,9 +1,8 @@
 //! The location of a document, and the names beside it.
 //!
-//! A symbolic link is followed to the document it means: the lock, the note and the new content
-//! are beside the real file, so that everyone meets there, by whatever name they came; the link
-//! stays a link. Links among the directories need no such care: the kernel follows them to the
-//! same lock file.
+//! A symbolic link is followed to its document: the lock, the note and the new content are beside
+//! the real file, so that all programs meet there, whatever name they use; the link stays a link.
+//! Links among the directories need no such care: the kernel follows them to the same lock file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -34,11 +33,12 @@ impl Location {
             }
             match fs::read_link(&path) {
                 Ok(target) => {
-                    // From the directory of the link; an absolute target counts from the root.
+                    // A relative target counts from the directory of the link, an absolute one from
+                    // the root.
                     path.pop();
                     path.push(target);
                 }
-                // No link, or nothing there yet.
+                // The path is no link, or nothing is there yet.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) => {
                     require_good_name(&path)?;
                     return Ok(Self { path });
@@ -62,13 +62,14 @@ impl Location {
 
     /// Returns the location at a path that is known to be no link.
     pub(crate) fn at(path: PathBuf) -> Result<Self> {
-        match path.parent().is_some() && path.file_name().is_some() {
-            true => Ok(Self { path }),
-            false => Err(not_a_file(&path)),
+        if path.parent().is_some() && path.file_name().is_some() {
+            Ok(Self { path })
+        } else {
+            Err(not_a_file(&path))
         }
     }
 
-    /// Returns the document.
+    /// Returns the path of the document.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -78,12 +79,12 @@ impl Location {
         self.path.parent().expect("a location has a directory")
     }
 
-    /// Returns its name there.
+    /// Returns its name in that directory.
     pub(crate) fn name(&self) -> &OsStr {
         self.path.file_name().expect("a location has a name")
     }
 
-    /// Returns its lock file: `.NAME.lock`. Never `NAME.lock`, which is Node's.
+    /// Returns its lock file: `.NAME.lock`, never `NAME.lock`, which is Node's.
     pub(crate) fn lock(&self) -> PathBuf {
         lock_beside(&self.path)
     }
@@ -138,8 +139,8 @@ pub(crate) fn document_of_journal(name: &OsStr) -> Option<&OsStr> {
     beside(name, JOURNAL_ENDING.as_bytes())
 }
 
-/// Returns the path of a file from a directory, both spelled without links. It stays true when the
-/// tree that has both is moved, or seen through another mount.
+/// Returns the path of a file from a directory, both spelled without links. The relative path stays
+/// true when the tree with both is moved, or seen through another mount.
 pub(crate) fn relative(directory: &Path, to: &Path) -> PathBuf {
     let (mut from, mut to) = (
         directory.components().peekable(),
@@ -153,7 +154,7 @@ pub(crate) fn relative(directory: &Path, to: &Path) -> PathBuf {
     up.chain(to).collect()
 }
 
-/// Returns the file such a path leads to, or `None` if it leads above the root.
+/// Returns the file that such a relative path leads to, or `None` if it leads above the root.
 pub(crate) fn resolved(directory: &Path, relative: &Path) -> Option<PathBuf> {
     let mut path = directory.to_owned();
     for component in relative.components() {
@@ -166,11 +167,11 @@ pub(crate) fn resolved(directory: &Path, relative: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// The longest name of a document. Longer ones leave no room for the names beside them.
+/// The longest name of a document. A longer name leaves no room for the names beside it.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Refuses names that the writers of documents use beside them: to replace a lock file would take
-/// the lock from its holder.
+/// Refuses names of files that writers keep beside documents: replacing a lock file would take the
+/// lock from its holder.
 fn require_good_name(path: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default();
     if name.len() > NAME_BYTES_MAX {

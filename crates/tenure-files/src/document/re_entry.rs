@@ -1,5 +1,4 @@
-//! The refusal of work that asks for the very document it is changing: its thread would wait for
-//! itself.
+//! The refusal of work that asks for the document it is changing: its thread would wait for itself.
 
 use std::cell::RefCell;
 use std::path::PathBuf;

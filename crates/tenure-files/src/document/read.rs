@@ -1,4 +1,4 @@
-//! Reading: under a shared lock, after the unfinished transaction of a dead process is finished.
+//! Reading, under a shared lock, after the unfinished transaction of a dead process is finished.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -17,7 +17,8 @@ use super::re_entry::refuse_re_entry;
 use super::recover;
 use super::{DocumentError, Documents};
 
-/// The largest number of journals finished for one request. More come from a mistake.
+/// The largest number of journals finished for one request. More than that can only come from a
+/// mistake.
 const RECOVERIES_MAX: u32 = 100;
 
 impl Documents {
@@ -25,7 +26,7 @@ impl Documents {
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is none. The content is not checked before it is parsed.
+    /// `NotFound` if there is no document. The content is not checked before it is parsed.
     pub fn read(&self, path: &Path) -> Result<Content> {
         self.read_if_there(path)?.ok_or_else(|| missing(path))
     }
@@ -39,10 +40,11 @@ impl Documents {
         Ok(contents.pop().flatten())
     }
 
-    /// Reads a document that was locked before, in as few calls as possible. Returns `None` for all
-    /// that is not as usual, which the long way then handles: a line of waiters, a note, an error.
+    /// Reads a document that was locked before, in as few calls as possible. Returns `None` in
+    /// every unusual case, which the long way then handles: a line of waiters, a note, an error.
     ///
-    /// It was no symbolic link when its lock file was opened. If it has become one, reading fails.
+    /// The document was no symbolic link when its lock file was opened. If it has become one,
+    /// reading fails.
     fn read_briefly(&self, path: &Path) -> Option<Content> {
         if self.shared_with_node || !path.is_absolute() {
             return None;
@@ -64,7 +66,7 @@ impl Documents {
         contents.map(content).collect()
     }
 
-    /// Reads several documents at one moment. One that is not there is `None`.
+    /// Reads several documents at one moment. A missing document is `None`.
     pub fn read_all(&self, paths: &[&Path]) -> Result<Vec<Option<Content>>> {
         let deadline = clock::after(Instant::now(), self.locker.timeout());
         let order = self.in_order(paths)?;
@@ -78,7 +80,7 @@ impl Documents {
             for (location, _) in &order {
                 shared.push(self.share(location, deadline)?);
             }
-            // Without a lock, a journal may be that of a live transaction.
+            // Without a lock, a journal may belong to a live transaction.
             let locked = order.iter().zip(&shared);
             let locked = locked.filter(|(_, shared)| shared.is_lock());
             let locked = locked.map(|((location, _), _)| location);
@@ -105,8 +107,8 @@ impl Documents {
         Err(never_finished(paths[0]))
     }
 
-    /// Reads under Node's locks, since programs of Node may write in place. Those are taken inside
-    /// our exclusive locks.
+    /// Reads under Node's locks, since programs of Node may write in place. Node's locks are taken
+    /// inside our exclusive locks.
     fn read_shared_with_node(
         &self,
         paths: &[&Path],
@@ -126,8 +128,8 @@ impl Documents {
         Ok(contents)
     }
 
-    /// Takes the exclusive locks of all, finishes what is left unfinished, and returns their notes,
-    /// too.
+    /// Takes the exclusive locks of all documents and finishes their unfinished transactions. Also
+    /// returns their notes.
     pub(super) fn lock_and_recover(
         &self,
         locations: &[&Location],
@@ -149,8 +151,8 @@ impl Documents {
         Err(never_finished(locations[0].path()))
     }
 
-    /// Returns a journal that one of these documents names and that is there. Their locks are held,
-    /// so its writer is dead.
+    /// Returns an existing journal that one of these documents names. Their locks are held, so its
+    /// writer is dead.
     fn unfinished<'a>(
         &self,
         documents: impl Iterator<Item = (&'a Location, &'a Note)>,
@@ -170,8 +172,8 @@ impl Documents {
         locations.map(read).collect()
     }
 
-    /// Finishes a transaction whose process died. Returns false if it is finished already. No lock
-    /// is held.
+    /// Finishes a transaction whose process died. Returns false if it is finished already. The
+    /// caller holds no lock.
     pub(super) fn finish(&self, journal: &Path, deadline: Instant) -> Result<bool> {
         let disk = &*self.disk;
         let Some(places) = recover::places(disk, journal)? else {
@@ -182,7 +184,7 @@ impl Documents {
         recover::redo(disk, journal).map_err(|error| cannot_finish(journal, error))
     }
 
-    /// Returns the content and attributes of a document. The lock is held.
+    /// Returns the content and attributes of a document. The caller holds the lock.
     pub(super) fn found(&self, location: &Location) -> Result<Option<(Content, Attributes)>> {
         let path = location.path();
         let found = self.disk.read(path, DOCUMENT_BYTES_MAX as u64);

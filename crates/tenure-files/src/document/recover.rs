@@ -1,26 +1,28 @@
 //! Finishing a transaction whose process died.
 //!
 //! A process that opens a document, to read or to change it, looks at its note first. If that names
-//! a journal that is there, the process that wrote it is dead: a live one holds the lock. Then
+//! a journal that is there, the process that wrote it is dead, as a live one would hold the lock.
+//! Then these steps follow:
 //!
 //! 1. give up all locks held (the order of locks would not allow to take more);
 //! 2. take the exclusive locks of all documents in the journal, in order;
-//! 3. read the journal again: someone else may have finished it meanwhile;
-//! 4. look at all notes: every one names this journal, or it is none of theirs;
-//!    look at all documents. One whose version is the recorded *before* is to be replaced, one that
-//!    is *after* is done. Anything else was changed by someone who took no lock: stop there, with
-//!    nothing touched, since either content may be the one that is wanted;
-//! 5. sync the directory of the journal: it may be seen and not be durable, if its process died
-//!    right after the commit. Were it lost with the power after some documents were replaced,
-//!    nothing would finish the others;
-//! 6. replace what is to be replaced, sync all directories, remove the journal, sync its directory.
+//! 3. read the journal again: another process may have finished it meanwhile;
+//! 4. look at all notes: unless every note names this journal, it is not theirs. Then look at all
+//!    documents. A document at the recorded version *before* is to be replaced, a document at
+//!    *after* is done. At any other version the document was changed by a program that took no
+//!    lock: stop there, with nothing touched, since either content may be the wanted one;
+//! 5. sync the directory of the journal: the journal may be there without being durable, if its
+//!    process died right after the commit. If it were lost with the power after some documents were
+//!    replaced, nothing would finish the others;
+//! 6. replace the documents at *before*, sync all directories, remove the journal, sync its
+//!    directory.
 //!
 //! *Crash at any step:* the journal is still there, or the work is done. Every step can be
-//! repeated: what is replaced is "after" the next time.
+//! repeated: a replaced document is at "after" the next time.
 //!
-//! A journal that is named and not there may have been removed a moment ago by a process that died
-//! before that was durable. A process that changes one of its documents makes the removal durable
-//! first ([`forget_removed_journal`]); a reader need not.
+//! A named journal that is not there may have been removed a moment ago, by a process that died
+//! before the removal was durable. A process that changes one of its documents makes the removal
+//! durable first ([`forget_removed_journal`]); a reader need not.
 //!
 //! This module is steps 3 to 6; the locks are taken by [`super::Documents`].
 
@@ -39,8 +41,8 @@ use super::note::Note;
 use super::path::Location;
 use super::several::{finish, put_in_place, require_none_kept};
 
-/// Returns the locations of the documents in a journal, in the order of locks, or `None` if it is
-/// finished.
+/// Returns the locations of the documents in a journal, in the order of locks, or `None` if there
+/// is no journal any more.
 pub(crate) fn places(disk: &dyn Disk, journal: &Path) -> Result<Option<Vec<Location>>> {
     match Journal::read(disk, journal)? {
         Some(found) => found.places(journal).map(Some),
@@ -79,9 +81,9 @@ pub(crate) fn redo(disk: &dyn Disk, path: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Fails if a document of a journal does not name it. Its notes were durable before the journal was
-/// there, so such a journal comes from elsewhere, say with somebody's files, and would replace what
-/// they chose.
+/// Fails if a document of a journal does not name it. The notes are durable before the journal
+/// exists, so such a journal comes from elsewhere, perhaps with copied files, and would let its
+/// author choose the files to replace.
 fn require_named(disk: &dyn Disk, place: &Location, journal: &Path) -> Result<()> {
     if Note::read(disk, place)?.journal(place)?.as_deref() == Some(journal) {
         return Ok(());
@@ -95,11 +97,11 @@ fn require_named(disk: &dyn Disk, place: &Location, journal: &Path) -> Result<()
     .into())
 }
 
-/// Makes sure that a journal which a document names and which is not there does not come back,
-/// before the document changes. Its exclusive lock is held.
+/// Makes sure, before a document changes, that a missing journal which it names does not come back.
+/// The caller holds the document's exclusive lock.
 ///
-/// The process that removed the journal may have died before that was durable. Were it there again
-/// after a power loss, it would find a document that fits neither before nor after.
+/// The process that removed the journal may have died before that was durable. If the journal came
+/// back after a power loss, it would meet a document that fits neither before nor after.
 pub(crate) fn forget_removed_journal(
     disk: &dyn Disk,
     location: &Location,
@@ -109,7 +111,7 @@ pub(crate) fn forget_removed_journal(
         return Ok(());
     };
     match sync_directory_of(disk, &journal) {
-        // With its directory the journal is gone, too.
+        // If its directory is gone, the journal is gone, too.
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
         synced => synced?,
     }

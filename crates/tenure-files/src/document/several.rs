@@ -3,27 +3,28 @@
 //! The caller holds the exclusive locks of all of them, taken in the order of their paths. D are
 //! the documents, N their notes, J the journal.
 //!
-//! 1. Sync every D, which a program that does not sync may have written a moment ago: were it lost,
-//!    it would no longer be "before". Write and sync the new content of every D as a temporary
-//!    file. *Crash:* only temporary files stay. A full disk is met here, before anything else
-//!    happened.
+//! 1. Sync every D, which a program that does not sync may have written a moment ago: if that write
+//!    were lost, D would no longer be "before". Write and sync the new content of every D as a
+//!    temporary file. *Crash:* only temporary files stay. A full disk is met here, before anything
+//!    else happened.
 //! 2. Replace every N by one that names J; sync their directories. *Crash:* some N name a J that
-//!    is not there, which means nothing.
+//!    does not exist, which means nothing.
 //! 3. Put J in place, durably. **This is the commit.** *Crash before:* as above. *Crash after:*
 //!    every N names J, so the next process that opens any D finds it and redoes it (see
-//!    [`super::recover`]), before it reads or changes anything. That is why N comes first: if J
-//!    existed while some N did not name it, that D could be changed in between, and then fit
+//!    [`super::recover`]), before it reads or changes anything. N comes first for this reason: if J
+//!    existed while some N did not name it, its D could be changed in between, and would then fit
 //!    neither before nor after. Right before, every D must still be the file that was read: an
 //!    editor takes no lock.
-//! 4. Exchange every temporary file with its D; sync the directories. *Crash:* J is redone. What an
-//!    editor put in the place of D since 3 is kept under a name of its own, which is told.
+//! 4. Exchange every temporary file with its D; sync the directories. *Crash:* J is redone. A file
+//!    that an editor put in the place of D since 3 is kept under a name of its own, which the error
+//!    tells.
 //! 5. Remove J; sync its directory. *Crash before the sync:* J is there or not; if it is, all D are
 //!    at "after" and nothing is left to do. This sync comes before any D can change again: if J
 //!    came back after a later change, redoing it would meet a D that fits neither.
 //! 6. Forget J in every N. *Crash:* an N names a J that is not there.
 //!
 //! An error up to the rename of J undoes everything. After it, the transaction is committed and
-//! stays so: the error says that, and the next to open a D finishes it.
+//! stays so: the error says that, and the next process that opens a D finishes it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -44,7 +45,7 @@ pub const DOCUMENTS_MAX: usize = 256;
 /// The change of one document.
 pub(crate) struct DocumentChange<'a> {
     pub(crate) location: &'a Location,
-    /// The version and attributes of the document now, or `None` if there is none.
+    /// The present version and attributes of the document, or `None` if there is no document.
     pub(crate) before: Option<(Version, Attributes)>,
     /// The new content.
     pub(crate) after: String,

@@ -14,8 +14,8 @@ const MARK: char = '\u{feff}';
 /// A document with the layout of a new one: two spaces, and a newline at the end.
 const NEW: &str = "{}\n";
 
-/// Lays out the JSON text of a document as the old one was, or as a new one if there is no old one.
-/// The text must be valid and have no byte order mark.
+/// Lays out the JSON text of a document like the old one, or like a new document if there is no old
+/// one. The text must be valid and have no byte order mark.
 pub fn laid_out(json: &str, old: Option<&Content>) -> String {
     let old = old.and_then(|old| str::from_utf8(old.bytes()).ok());
     let old = old.unwrap_or(NEW);
@@ -26,8 +26,8 @@ pub fn laid_out(json: &str, old: Option<&Content>) -> String {
     out
 }
 
-/// Returns the blanks before the first member or element, or `None` if it is on the first line.
-/// Two spaces stand for what does not show, as in `{}`.
+/// Returns the blanks before the first member or element, or `None` if that is on the first line.
+/// Returns two spaces if the text shows no indentation, as in `{}`.
 fn indentation(text: &str) -> Option<&str> {
     let text = text.strip_prefix(MARK).unwrap_or(text);
     let mut tokens = Lexer::of(text);

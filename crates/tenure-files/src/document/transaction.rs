@@ -17,19 +17,19 @@ impl Documents {
     /// Replaces a document by a value, or creates it. Its indentation is kept.
     pub fn write<T: Serialize + ?Sized>(&self, path: &Path, value: &T) -> Result<Version> {
         let written = self.edit::<_, Error>(&[path], &Terms::default(), |old| {
-            // The document may be broken, and is mended by this.
+            // The old document may be broken, and this write mends it.
             let old = old[0].as_ref().filter(|content| content.text().is_ok());
             Ok((vec![text_of(value, old)?], ()))
         });
         written.map(|(versions, ())| versions[0])
     }
 
-    /// Reads a document, lets `operation` change it, and writes it back, in one step for everyone
-    /// else.
+    /// Reads a document, lets `operation` change it, and writes it back. Other programs see one
+    /// step.
     ///
     /// # Errors
     ///
-    /// An error of the operation is passed on, and the document is untouched; so it is after a
+    /// An error of the operation is passed on, and the document is untouched, as it is after a
     /// panic. `NotFound` if there is no document.
     pub fn transaction<T: Serialize + DeserializeOwned, R, E: From<Error>>(
         &self,
@@ -60,7 +60,7 @@ impl Documents {
         self.transaction_on(paths, None, operation)
     }
 
-    /// Changes documents, of which one may be missing if there is a `default` for it.
+    /// Changes documents. The first of them may be missing if there is a `default`.
     fn transaction_on<T: Serialize + DeserializeOwned, R, E: From<Error>>(
         &self,
         paths: &[&Path],
@@ -87,14 +87,14 @@ impl Documents {
         })
     }
 
-    /// Returns the versions of a document: now, and each time it has changed.
+    /// Follows a document: returns its version now, and each time it has changed.
     pub fn follow(&self, path: &Path) -> Result<follow::Follow> {
         follow::Follow::new(self.clone(), path)
     }
 }
 
-/// Reads a value that is written back later. A key that is there twice is refused, as one of them
-/// would be lost.
+/// Reads a value that is written back later. A repeated key is refused, as one of its values would
+/// be lost.
 fn strictly<T: DeserializeOwned>(content: &Content) -> Result<T> {
     let value = content.parse()?;
     content.require_keys_once()?;

@@ -15,8 +15,8 @@ use crate::node_lock::release;
 use crate::node_lock::stale::StaleCheck;
 use crate::node_lock::take_over::{RemovalResult, take_over};
 
-/// The time that a lock that was taken over must stay ours before it counts as held: a Node process
-/// that saw the stale one removes what is there a few system calls later.
+/// The time for which a lock that was taken over must stay ours before it counts as held: a Node
+/// process that saw the stale lock removes the directory at its path a few system calls later.
 const UNDISTURBED: Duration = Duration::from_millis(100);
 
 /// The pauses between looks: 50 ms, twice as long each time, 500 ms at most.
@@ -73,20 +73,21 @@ fn attempt(names: &Arc<Names>, watch: &mut StaleCheck, cancel: &Cancel) -> Resul
     }
 }
 
-/// Puts a lock of ours in place. Returns `None` if somebody is faster.
+/// Puts a lock of ours in place. Returns `None` if another process is faster.
 fn place(names: &Arc<Names>) -> Result<Option<Hold>> {
     let new = names.unplaced();
     let boot_ms = clock::boot_now();
     let (opened, seen) = directory::make(&new)?;
     match directory::rename(&new, names.lock()) {
         Ok(Moved::Done) => Ok(Some(Hold::new(names, opened, seen, boot_ms))),
-        // Gone: somebody cleaned up what looked left over. The next attempt makes another.
+        // `Gone` means that another process removed it as a leftover. The next attempt makes
+        // another.
         Ok(Moved::Taken | Moved::Gone) => {
             directory::remove(&new)?;
             Ok(None)
         }
         Err(error) => {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = directory::remove(&new);
             Err(error)
         }
@@ -102,7 +103,7 @@ fn stays_ours(hold: Hold, cancel: &Cancel) -> Result<Option<Hold>> {
     match verified {
         Ok(()) => Ok(Some(hold)),
         Err(error) => {
-            // It is removed only if it is still ours.
+            // The lock is removed only if it is still ours.
             let _ = release::release(&hold);
             match error {
                 Error::Lost { .. } => Ok(None),
@@ -112,8 +113,8 @@ fn stays_ours(hold: Hold, cancel: &Cancel) -> Result<Option<Hold>> {
     }
 }
 
-/// Returns the pause after so many attempts, shortened by up to a quarter, so that
-/// processes that wait together do not come back together.
+/// Returns the pause after `attempts`, shortened by up to a quarter, so that processes that wait
+/// together do not look together.
 fn pause(attempts: u32, random: f64) -> Duration {
     let pause = PAUSES.pause(attempts, 0.5 + random / 2.0);
     pause.unwrap_or(PAUSES.longest)

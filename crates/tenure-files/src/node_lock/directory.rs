@@ -10,8 +10,8 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 use tenure_core::{Error, Result};
 
-/// The identity of a directory. Two that exist at the same time differ, and one that is open
-/// exists.
+/// The identity of a directory. Directories that exist at the same time differ in it, and an open
+/// directory exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DirectoryIdentity {
     device: u64,
@@ -53,9 +53,9 @@ fn lock_directory(metadata: &fs::Metadata) -> io::Result<LockDirectory> {
     })
 }
 
-/// Makes a directory under a name that only this process knows, with the time of now.
+/// Makes a directory under a name that only this process knows, with the present time.
 pub(super) fn make(path: &Path) -> Result<(File, LockDirectory)> {
-    // The mode that Node gives it.
+    // Node gives the directory this mode.
     let made = DirBuilder::new().mode(0o777).create(path);
     made.map_err(|source| Error::io("create", path, source))?;
     let opened = open(path).and_then(|directory| {
@@ -76,7 +76,7 @@ fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Sets the time of an open directory to now, and looks at what the file system made of it.
+/// Sets the time of an open directory to now, and reads it back as the file system keeps it.
 pub(super) fn touch(directory: &File) -> io::Result<LockDirectory> {
     directory.set_modified(SystemTime::now())?;
     lock_directory(&directory.metadata()?)
@@ -86,9 +86,9 @@ pub(super) fn touch(directory: &File) -> io::Result<LockDirectory> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moved {
     Done,
-    /// Something stands at the new path.
+    /// The new path is taken.
     Taken,
-    /// Nothing stood at the old path.
+    /// Nothing was at the old path.
     Gone,
 }
 

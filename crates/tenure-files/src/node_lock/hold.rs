@@ -1,4 +1,4 @@
-//! A lock while it is held: its proof, and the callback for its loss.
+//! A lock that is held: its proof, and the callback for its loss.
 
 use std::fs::File;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,13 +12,13 @@ use crate::node_lock::directory::{self, DirectoryIdentity, LockDirectory};
 use crate::node_lock::names::Names;
 use crate::node_lock::stale;
 
-/// Called with what happened to a lock that was lost.
+/// The function that is called when a lock is lost, with the reason.
 pub type OnLost = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A lock that was put in place.
 pub(super) struct Hold {
     names: Arc<Names>,
-    /// Kept open: its inode number is given to no one else.
+    /// The directory, kept open so that its inode number is not given to another.
     directory: File,
     identity: DirectoryIdentity,
     state: Mutex<State>,
@@ -40,9 +40,9 @@ enum Phase {
 /// The last time the lock was made fresh.
 #[derive(Clone, Copy)]
 struct Refreshed {
-    /// The time it was given, as the file system keeps it.
+    /// The time that the lock was given, as the file system keeps it.
     modified: SystemTime,
-    /// A moment before it was given that time.
+    /// A moment before the lock was given that time, in milliseconds since boot.
     boot_ms: u64,
 }
 
@@ -51,12 +51,13 @@ pub(super) enum Refresh {
     Done,
     /// The file system failed; the lock is not too old yet.
     Failed,
-    /// There is nothing to refresh any more.
+    /// The lock is released or lost: there is nothing to refresh any more.
     Over,
 }
 
 impl Hold {
-    /// Returns a lock that was put in place; `boot_ms` is from before its directory was made.
+    /// Returns a lock that was put in place. `boot_ms` is a time from before its directory was
+    /// made.
     pub(super) fn new(
         names: &Arc<Names>,
         directory: File,
@@ -82,12 +83,12 @@ impl Hold {
         &self.names
     }
 
-    /// Returns true if what was seen is this lock.
+    /// Returns true if the directory that was seen is this lock.
     pub(super) fn is(&self, seen: LockDirectory) -> bool {
         seen.identity == self.identity
     }
 
-    /// Fails if the lock is lost, which it stays.
+    /// Fails if the lock is lost. A lost lock stays lost.
     pub(super) fn verify(&self) -> Result<()> {
         let state = lock(&self.state);
         let refreshed = match &state.phase {
@@ -118,8 +119,8 @@ impl Hold {
             self.lose(state, reason);
             return Refresh::Over;
         }
-        // From before the call: counted from after it, a pause in between would make a lock
-        // look younger than it is.
+        // The time is taken before the call: after it, a pause in between would make the lock look
+        // younger than it is.
         let boot_ms = clock::boot_now();
         match directory::touch(&self.directory) {
             Ok(LockDirectory { modified, .. }) => {
@@ -130,7 +131,7 @@ impl Hold {
         }
     }
 
-    /// Returns why the lock is lost, or `None` if it is not.
+    /// Returns the reason why the lock is lost, or `None` if it is not.
     fn why_lost(&self, refreshed: Refreshed) -> Result<Option<String>> {
         let reason = match directory::look(self.names.lock()) {
             Ok(None) => Some("its directory is gone"),
@@ -139,11 +140,11 @@ impl Hold {
                 Some("another program changed the time of its directory")
             }
             Ok(Some(_)) => None,
-            // Something that is no lock stands there.
+            // Something that is no lock is at its path.
             Err(Error::Corrupt { .. }) => Some("its directory was replaced"),
             Err(error) => return Err(error),
         };
-        // The age comes last: time goes on while the path is looked at.
+        // The age comes last, as time goes on while the path is looked at.
         let is_too_old = || {
             (stale::is_too_long_since(refreshed.boot_ms) || stale::is_too_old(refreshed.modified))
                 .then_some("it became more than 10s old, so that anyone may take it over")
@@ -183,7 +184,7 @@ impl Hold {
         }
     }
 
-    /// Waits for so long while the lock is held. Returns false as soon as it is not.
+    /// Waits for `time` while the lock is held. Returns false as soon as it is not.
     pub(super) fn wait_while_held(&self, time: Duration) -> bool {
         let held = |state: &mut State| matches!(state.phase, Phase::Held(_));
         let state = lock(&self.state);

@@ -1,66 +1,67 @@
 //! The lock that Node's `proper-lockfile` takes: an empty directory `NAME.lock` beside `NAME`.
 //!
-//! It is alive while its modification time is at most [`STALE_AFTER`] old; its holder sets
-//! that time anew every half of it. Node programs and ours meet in this one directory. Among
-//! ours, the document's own kernel lock comes first: only its holder asks for this one.
+//! A lock is alive while its modification time is at most [`STALE_AFTER`] old; its holder sets that
+//! time anew twice as often. Node programs and ours meet in this one directory. Our programs take
+//! the document's own kernel lock first: only its holder asks for this lock.
 //!
 //! # Taking it
 //!
 //! | step | a crash after it leaves | the race it prevents |
 //! |---|---|---|
-//! | make `NAME.lock.<16 hex>.new` and open it | an empty directory nobody asks for | opened before others see it, the descriptor is surely ours: setting a time through it can never touch a foreign lock, and while it is open its inode number is given to no one else |
-//! | set its time to now | the same | when others see it, it is fresh |
+//! | make `NAME.lock.<16 hex>.new` and open it | an empty directory that no program asks for | opened before others see it, the descriptor is surely ours: setting a time through it can never touch a foreign lock, and while it is open its inode number is not given to another |
+//! | set its time to now | as above | when others see it, it is fresh |
 //! | rename it to `NAME.lock`, replacing nothing | a lock that is stale in 10 s | like `mkdir`, this fails if a lock is there |
-//! | a thread sets the time anew every 5 s | the same | nobody finds a living lock stale |
+//! | a thread sets the time anew every 5 s | as above | no program finds a living lock stale |
 //!
-//! If a lock is there, it is looked at again after 50, 100, 200, 400, 500, 500 … ms, each
-//! shortened by up to a quarter, until the deadline. A time in the future is fresh: the
-//! first lock of a Node process carries one. A lock that was seen unchanged for 12 s on the
-//! clock that nobody sets is stale whatever its time says.
+//! If a lock is there, it is looked at again after 50, 100, 200, 400, 500, 500 … ms, each shortened
+//! by up to a quarter, until the deadline. A time in the future is fresh: the first lock of a Node
+//! process carries one. A lock that was seen unchanged for 12 s, on a clock that cannot be set, is
+//! stale whatever its time says.
 //!
-//! A cancelled wait ends between two looks, where nothing of ours is in place.
+//! A cancelled wait ends between two looks, when nothing of ours is in place.
 //!
 //! # Taking over a stale one
 //!
-//! The original removes it by its path. Two that saw the same stale lock then remove it one
-//! after the other, the second removes the fresh lock of the first, and both hold.
+//! The original removes a stale lock by its path. If two processes saw the stale lock, they remove
+//! it one after the other: the second removes the fresh lock of the first, and both hold.
 //!
 //! | step | a crash after it leaves | the race it prevents |
 //! |---|---|---|
-//! | rename it to `NAME.lock.<16 hex>.stale` | an empty directory nobody asks for | of two, one moves it |
-//! | look at what was moved: the same inode and time? | the same | a fresh lock moved by mistake is put back at once, replacing nothing |
+//! | rename it to `NAME.lock.<16 hex>.stale` | an empty directory that no program asks for | only one of two processes moves it |
+//! | compare inode and time of the moved directory with the stale lock's | as above | a fresh lock moved by mistake is put back at once, replacing nothing |
 //! | remove it | nothing | |
-//! | take the lock as above | see above | somebody may be faster: then it is waited for |
+//! | take the lock as above | see above | another process may be faster: then this one waits for it |
 //! | let 100 ms pass, then look whether it is still ours | a lock that is stale in 10 s | a Node process that saw the stale lock, too, may remove ours by its path |
 //!
 //! A cancellation in these 100 ms releases the lock as below.
 //!
 //! # Holding it
 //!
-//! [`NodeLock::check`] looks whether the path still means our inode, with the time we set,
-//! and whether that time is young enough. The thread does the same before it sets the time
-//! anew. If not, the lock is lost, for good: its holder is told once
-//! ([`OnLost`]), nothing is refreshed any more, and what is there now is left alone.
-//! A lock too old counts as lost even if nobody has taken it yet: somebody may be about to.
+//! [`NodeLock::check`] looks whether the path still means our inode, with the time we set, and
+//! whether that time is young enough. The thread looks, too, before it sets the time anew. If one
+//! of these fails, the lock is lost, for good: its holder is told once ([`OnLost`]), nothing is
+//! refreshed any more, and the directory that is there now is left alone. A lock that is too old
+//! counts as lost even if it was not taken yet: another process may be about to take it.
 //!
 //! # Releasing it
 //!
 //! | step | a crash after it leaves | the race it prevents |
 //! |---|---|---|
 //! | look whether the path still means our inode | a lock that is stale in 10 s | the lock of a program that took over stays |
-//! | rename it to `NAME.lock.<16 hex>.stale` | an empty directory nobody asks for | |
-//! | look at what was moved, and remove it if it is ours | nothing | a foreign lock is put back at once, replacing nothing |
+//! | rename it to `NAME.lock.<16 hex>.stale` | an empty directory that no program asks for | |
+//! | look at the moved directory, and remove it if it is ours | nothing | a foreign lock is put back at once, replacing nothing |
 //!
 //! # Limitations
 //!
-//! - This is a lock by time. A holder that stops for 10 s between its last look and its write
+//! - The lock depends on time. A holder that stops for 10 s between its last look and its write
 //!   writes beside the next holder. Documents look right before the rename.
 //! - A foreign lock moved by mistake is away for two system calls. If its holder looks in this
 //!   instant it finds itself compromised; if a third program makes a lock in this instant, the
-//!   moved one is removed, and its holder finds out when it looks next.
-//! - A Node process that saw a stale lock and stood still for longer than 100 ms may still remove
-//!   a fresh one, ours or another's. We find out when we look.
-//! - All sides must mean the same 10 s: a Node program with a longer `stale` is taken over early.
+//!   moved lock is removed, and its holder finds out at its next look.
+//! - A Node process that saw a stale lock and stood still for longer than 100 ms may still remove a
+//!   fresh one, ours or another's. Our holder finds out at its next look.
+//! - All programs must use 10 s: the lock of a Node program with a longer `stale` is taken over
+//!   early.
 //! - If the clock is set forward by more than 10 s, every lock looks stale until it is
 //!   refreshed, to Node and to us.
 
@@ -86,7 +87,7 @@ use hold::Hold;
 use names::Names;
 
 pub use hold::OnLost;
-// For the tests of this crate, outside of which `Documents::clean` is used.
+// Public for the tests of this crate. Programs use `Documents::clean`.
 #[doc(hidden)]
 pub use names::document_of_leftover;
 pub(crate) use names::target_of_temporary;
@@ -94,19 +95,20 @@ pub(crate) use names::target_of_temporary;
 /// The largest age of the time of a living lock.
 pub const STALE_AFTER: Duration = Duration::from_secs(10);
 
-/// The time for which a lock that nobody refreshes is watched before it is stale whatever its time.
-/// That of a Node process's first lock is up to a second in the future, and counts from then.
+/// The time for which a lock must be seen unchanged before it is stale whatever its time. The time
+/// of a Node process's first lock is up to a second in the future, and its age counts from then.
 const UNCHANGED_FOR: Duration = Duration::from_secs(12);
 
 /// The interval at which a holder sets the time of its lock anew.
 const REFRESH_EVERY: Duration = Duration::from_secs(5);
 
-/// A lock that Node programs see; dropping it releases.
+/// A lock that Node programs see. A drop releases it.
 #[must_use = "dropping the lock releases it"]
 pub struct NodeLock {
     hold: Arc<Hold>,
     _log: Logged,
-    /// The line of forks it was taken in: a child that inherits it must not release it.
+    /// The fork generation in which the lock was taken: a child that inherits the lock must not
+    /// release it.
     taken_in: u32,
 }
 
@@ -114,12 +116,12 @@ impl NodeLock {
     /// Waits for the lock of `document`, the directory `document` + `.lock`, until the deadline or
     /// until it is cancelled.
     ///
-    /// The caller holds Tenure's own exclusive lock of the document. A symbolic link and what
-    /// it means have a lock each: Node programs take the one or the other (its option
-    /// `realpath`), so a caller that must meet all of them takes both.
+    /// The caller holds Tenure's own exclusive lock of the document. A symbolic link and its target
+    /// have a lock each: Node programs take the one or the other (option `realpath`), so a caller
+    /// that must meet all of them takes both.
     ///
-    /// `on_lost` is called once, with what happened, when the lock is found lost: by the thread
-    /// that refreshes it, or by [`check`](Self::check).
+    /// `on_lost` is called once, with the reason, when the lock is found lost: by the thread that
+    /// refreshes it, or by [`check`](Self::check).
     ///
     /// Past the deadline a stale lock is still taken over, which takes 100 ms.
     pub fn acquire(
@@ -131,7 +133,7 @@ impl NodeLock {
         let asked = Instant::now();
         let hold = acquire::acquire(Names::of(document)?, deadline, cancel)?;
         hold.tell_when_lost(on_lost);
-        // Made first, so that a thread that cannot be started does not leave a lock behind.
+        // The value is made first, so that a thread that cannot be started leaves no lock behind.
         let lock = Self {
             _log: Logged::acquired(hold.names().lock(), Mode::Write, Some(asked)),
             hold: Arc::new(hold),
@@ -146,8 +148,8 @@ impl NodeLock {
         self.hold.names().lock()
     }
 
-    /// Fails with [`Lost`](tenure_core::Error::Lost) if the lock is no longer ours, or too old
-    /// to be trusted. To be called right before what the lock protects takes effect.
+    /// Fails with [`Lost`](tenure_core::Error::Lost) if the lock is no longer ours, or too old to
+    /// be trusted. A caller checks right before the protected write takes effect.
     pub fn check(&self) -> Result<()> {
         self.hold.verify()
     }
@@ -171,12 +173,12 @@ impl Drop for NodeLock {
     }
 }
 
-/// Returns true if a Node program, or one of ours, seems to hold the lock of `document` now. It may
-/// have changed before the caller knows, so only tests use it from outside.
+/// Returns true if a Node program, or one of ours, seems to hold the lock of `document` now. That
+/// may change before the caller knows, so only tests use this from outside.
 #[doc(hidden)]
 pub fn is_fresh(document: &Path) -> Result<bool> {
     let names = Names::of(document)?;
-    // Anything but a directory is the lock of some other program, and none of Node's.
+    // Anything but a directory is the lock of another kind of program, not of Node's.
     let is_directory = std::fs::symlink_metadata(names.lock()).is_ok_and(|found| found.is_dir());
     if !is_directory {
         return Ok(false);

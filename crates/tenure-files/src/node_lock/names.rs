@@ -13,7 +13,8 @@ const LOCK: &str = ".lock";
 const NEW: &str = ".new";
 const STALE: &str = ".stale";
 const RANDOM_DIGITS: usize = 16;
-/// Fewer digits in the name of a temporary file may be a number that someone gave a copy.
+/// The fewest digits in the name of a temporary file: fewer may be a number that a person gave a
+/// copy.
 const TEMPORARY_DIGITS_MIN: usize = 6;
 
 /// A document and its lock. The paths are absolute: a program may change its directory
@@ -40,12 +41,12 @@ impl Names {
         &self.lock
     }
 
-    /// Returns a name for a lock that is not in place yet. Nobody can guess it.
+    /// Returns a name for a lock that is not in place yet, which cannot be guessed.
     pub(super) fn unplaced(&self) -> PathBuf {
         self.beside(NEW)
     }
 
-    /// Returns a name for a lock that was moved out of its place. Nobody can guess it.
+    /// Returns a name for a lock that was moved out of its place, which cannot be guessed.
     pub(super) fn displaced(&self) -> PathBuf {
         self.beside(STALE)
     }
@@ -87,7 +88,7 @@ impl Names {
 }
 
 /// Returns the name of the document beside which a crashed process left a directory of the name
-/// `name`, or `None` if it is no such name. Live ones have such names for an instant, and only
+/// `name`, or `None` if it is no such name. Live processes use such names for an instant, and only
 /// under the document's own exclusive lock.
 pub fn document_of_leftover(name: &OsStr) -> Option<&OsStr> {
     let name = name.as_bytes();

@@ -1,8 +1,9 @@
 //! The thread that keeps a lock fresh.
 //!
-//! Starting it costs a few dozen microseconds, a small part of one sync to the disk, so every
-//! lock has its own from the beginning. It ends when the lock is released or lost, at once; nobody
-//! waits for it, since through its descriptor it can only touch what is ours.
+//! Starting it costs a few dozen microseconds, a small part of one sync to the disk, so every lock
+//! has its own thread from the beginning. The thread ends as soon as the lock is released or lost.
+//! No caller waits for that, since through its descriptor the thread can only touch our own
+//! directory.
 
 use std::sync::Arc;
 use std::thread;

@@ -12,7 +12,7 @@ pub(super) fn release(hold: &Hold) -> Result<()> {
     if matches!(held, Ok(false)) {
         return Ok(());
     }
-    // A lock that only became too old is still in place: removed, nobody need wait for it.
+    // A lock that only became too old is still in place: its removal saves others the wait for it.
     let removed = remove(hold);
     held.and(removed)
 }

@@ -1,8 +1,8 @@
-//! When a foreign lock is stale: by its time, or because it was seen unchanged for too long.
+//! Decides when a foreign lock is stale: by its time, or because it was seen unchanged for too
+//! long.
 //!
-//! Its time is of the clock on the wall, which can be set. Set back, it would make a dead lock
-//! look fresh for as long as it was set back; so a waiter also uses a clock that cannot be set and
-//! that counts the time asleep.
+//! Its time is from the wall clock, which can be set. If that is set back, a dead lock looks fresh
+//! for as long; so a waiter also uses a clock that cannot be set and that counts the time asleep.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +11,7 @@ use tenure_os::clock;
 use crate::node_lock::directory::LockDirectory;
 use crate::node_lock::{STALE_AFTER, UNCHANGED_FOR};
 
-/// Returns true if a time is too long ago. One in the future is not.
+/// Returns true if a time is too long ago, which a time in the future is not.
 pub(super) fn is_too_old(modified: SystemTime) -> bool {
     is_older(modified, SystemTime::now())
 }
@@ -30,14 +30,14 @@ fn since(earlier_ms: u64, now_ms: u64) -> Duration {
     Duration::from_millis(now_ms.saturating_sub(earlier_ms))
 }
 
-/// The observations of a waiter that looks at a foreign lock now and then.
+/// The observations of a waiter that looks at a foreign lock repeatedly.
 #[derive(Default)]
 pub(super) struct StaleCheck {
     unchanged: Option<(LockDirectory, u64)>,
 }
 
 impl StaleCheck {
-    /// Returns true if what is seen now is stale.
+    /// Returns true if the lock that is seen now is stale.
     pub(super) fn is_stale(&mut self, seen: LockDirectory) -> bool {
         self.is_stale_at(seen, SystemTime::now(), clock::boot_now())
     }

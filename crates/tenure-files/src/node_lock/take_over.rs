@@ -1,7 +1,8 @@
-//! Moving a lock out of its place, and making sure that it was the right one.
+//! Moves a lock out of its place, and makes sure that it was the right one.
 //!
-//! A directory cannot be removed by its inode, only by a path, which may mean another one by
-//! then. Moved to a name that nobody else knows it can be looked at in peace.
+//! A directory cannot be removed by its inode, only by a path, which may mean another directory by
+//! then. So it is first moved to a name that no other process knows, where it can be looked at
+//! undisturbed.
 
 use std::path::Path;
 
@@ -13,9 +14,9 @@ use crate::node_lock::names::Names;
 /// The way in which the place of a lock became free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RemovalResult {
-    /// The lock that was meant was removed.
+    /// The intended lock was removed by this process.
     ByUs,
-    /// Nothing was there any more.
+    /// Nothing was there any more, as another process removed it.
     ByAnother,
     /// Another lock is there, and stays.
     Not,
@@ -26,7 +27,7 @@ pub(super) fn take_over(names: &Names, stale: LockDirectory) -> Result<RemovalRe
     remove_if(names, |moved| moved == stale)
 }
 
-/// Removes the lock at its place if it is the one that is meant.
+/// Removes the lock at its place if `is_meant` says so.
 pub(super) fn remove_if(
     names: &Names,
     is_meant: impl Fn(LockDirectory) -> bool,
@@ -35,11 +36,11 @@ pub(super) fn remove_if(
     match directory::rename(names.lock(), &aside)? {
         Moved::Done => {}
         Moved::Gone => return Ok(RemovalResult::ByAnother),
-        // The name is a random one, so this is a matter of trying again.
+        // The name is random, so another try will find a free one.
         Moved::Taken => return Ok(RemovalResult::Not),
     }
     match directory::look(&aside) {
-        // Somebody cleaned up what looked left over.
+        // Another process removed it as a leftover.
         Ok(None) => Ok(RemovalResult::ByUs),
         Ok(Some(moved)) if is_meant(moved) => remove_moved(names, &aside),
         Ok(Some(_)) => {
@@ -57,7 +58,7 @@ fn remove_moved(names: &Names, aside: &Path) -> Result<RemovalResult> {
     if directory::remove(aside)? {
         return Ok(RemovalResult::ByUs);
     }
-    // Nothing of what others keep is removed, and it is left where they look for it.
+    // Nothing that others keep is removed, and it goes back where they look for it.
     let path = match directory::rename(aside, names.lock())? {
         Moved::Done => names.lock(),
         Moved::Taken | Moved::Gone => aside,
@@ -69,8 +70,8 @@ fn remove_moved(names: &Names, aside: &Path) -> Result<RemovalResult> {
     ))
 }
 
-/// Puts back a lock that was moved by mistake. If a third program has made one in between, the
-/// place is its own; the moved one is removed, and its holder finds out when it looks next.
+/// Puts back a lock that was moved by mistake. If a third program has made a lock in between, the
+/// place belongs to that; the moved lock is removed, and its holder finds out at its next look.
 fn put_back(names: &Names, aside: &Path) -> Result<()> {
     if directory::rename(aside, names.lock())? == Moved::Taken {
         directory::remove(aside)?;

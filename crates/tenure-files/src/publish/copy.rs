@@ -19,9 +19,9 @@ use super::hashing::Hashing;
 use super::verify::{hex, published_file, published_link};
 use super::{Inode, PublishTarget, PublishedFile};
 
-/// More files than this are refused, and so are more directories.
+/// The largest number of files, and of directories, that a publish accepts.
 pub const FILES_MAX: usize = 100_000;
-/// After so many bytes of a file the kernel begins to write them to the disk.
+/// The number of bytes of a file after which the kernel begins to write them to the disk.
 const WRITE_BACK_BYTES: u64 = 16 << 20;
 
 /// The bits that let a program run with the rights of its owner and group.
@@ -30,9 +30,9 @@ const SETUID_AND_SETGID: u32 = 0o6000;
 /// The progress of a copy, for an observer.
 #[derive(Default)]
 pub struct Progress {
-    /// The files that are copied.
+    /// The number of files that are copied.
     pub files: AtomicU64,
-    /// The bytes that are copied.
+    /// The number of bytes that are copied.
     pub bytes: AtomicU64,
     /// Ends the copy, and the wait for the lock after it.
     pub cancel: Cancel,
@@ -49,7 +49,7 @@ pub struct Copied {
     pub files: Vec<PublishedFile>,
     /// The permission bits that the directory is to have once it is in place.
     pub mode: u32,
-    /// How many bytes its files have.
+    /// The number of bytes of its files.
     pub bytes: u64,
 }
 
@@ -79,12 +79,12 @@ impl Stamp {
 struct Copy<'a> {
     publish_target: &'a PublishTarget,
     progress: &'a Progress,
-    /// How many files and links, and how many directories, there may be.
+    /// The largest number of files and links, and of directories.
     count_max: usize,
     files_count: usize,
     directories_count: usize,
     files: Vec<PublishedFile>,
-    /// Everything that was read, as it was before.
+    /// The paths that were read, as they were before.
     stamps: Vec<(PathBuf, Stamp)>,
     /// The directories that were made, each with the mode it is to have; the outer ones first.
     directories: Vec<(PathBuf, u32)>,
@@ -96,8 +96,8 @@ impl PublishTarget {
     ///
     /// # Errors
     ///
-    /// `NotFound` if it is not there; `BadInput` if it is no directory, if the copy would be made
-    /// inside of it, or if it would be removed with the old target.
+    /// `NotFound` if the source is not there; `BadInput` if it is no directory, if the copy would
+    /// be made inside of it, or if it would be removed with the old target.
     pub fn check_source(&self, source: &Path) -> Result<()> {
         let shown = source.display();
         let found = match fs::symlink_metadata(source) {
@@ -120,9 +120,9 @@ impl PublishTarget {
         Ok(())
     }
 
-    /// Makes tmp, and returns its inode. The caller writes that to the manifest, durably, before
-    /// anything is copied: without it, nobody could tell tmp from a stranger's directory of that
-    /// name.
+    /// Makes tmp, and returns its inode. The caller writes the inode to the manifest, durably,
+    /// before anything is copied: without it, recovery could not tell tmp from a stranger's
+    /// directory of that name.
     ///
     /// # Errors
     ///
@@ -148,8 +148,9 @@ impl PublishTarget {
     ///
     /// # Errors
     ///
-    /// `BadInput` if the source changed meanwhile, and for what is not published: devices, sockets,
-    /// pipes, names that are not UTF-8, more than 100,000 files, more than 100,000 directories.
+    /// `BadInput` if the source changed meanwhile, and for anything that cannot be published:
+    /// devices, sockets, pipes, names that are not UTF-8, more than 100,000 files, more than
+    /// 100,000 directories.
     pub fn copy(&self, source: &Path, progress: &Progress) -> Result<Copied> {
         self.copy_up_to(FILES_MAX, source, progress)
     }
@@ -226,25 +227,25 @@ impl Copy<'_> {
 
     /// Fails once the caller wants the copy to end.
     fn check_cancelled(&self) -> Result<()> {
-        match self.progress.cancel.is_cancelled() {
-            true => {
-                let resource = resource_of(self.publish_target.target());
-                let (act, name) = ("copying to", resource.to_string());
-                Err(Error::Interrupted {
-                    act,
-                    resource,
-                    name,
-                })
-            }
-            false => Ok(()),
+        if self.progress.cancel.is_cancelled() {
+            let resource = resource_of(self.publish_target.target());
+            let (act, name) = ("copying to", resource.to_string());
+            Err(Error::Interrupted {
+                act,
+                resource,
+                name,
+            })
+        } else {
+            Ok(())
         }
     }
 
     /// Counts a file or a directory, and fails if there are too many of them.
     fn count(&mut self, is_directory: bool) -> Result<()> {
-        let (count, what) = match is_directory {
-            true => (&mut self.directories_count, "directories"),
-            false => (&mut self.files_count, "files"),
+        let (count, what) = if is_directory {
+            (&mut self.directories_count, "directories")
+        } else {
+            (&mut self.files_count, "files")
         };
         *count += 1;
         if *count <= self.count_max {
@@ -289,7 +290,7 @@ impl Copy<'_> {
             .open(from)
             .map_err(read)?;
         let before = source.metadata().map_err(read)?;
-        // With room for nothing, the length alone is asked for.
+        // A buffer without room asks for the length alone.
         let room: &mut [u8] = &mut [];
         if rustix::fs::fgetxattr(&source, "security.capability", room).is_ok() {
             lock(&self.progress.incapable).push(from.to_owned());
@@ -335,7 +336,7 @@ impl Copy<'_> {
     }
 
     /// Returns the permission bits of a copy that belongs to this owner and group. Setuid and
-    /// setgid would lend the rights of the new owner to a program that somebody else wrote.
+    /// setgid would lend the rights of the new owner to a program that another user wrote.
     fn mode_for(&self, source: &Path, found: &Metadata, owner: u32, group: u32) -> u32 {
         let mode = found.mode() & 0o7777;
         let is_same_owner = (found.uid(), found.gid()) == (owner, group);
@@ -346,15 +347,16 @@ impl Copy<'_> {
         mode & !SETUID_AND_SETGID
     }
 
-    /// Gives every directory its mode and syncs it, the inner ones first: one without write
-    /// permission can still be filled. The outermost stays writable until it is in place, as the
+    /// Gives every directory its mode and syncs it, the inner ones first. All are filled by then,
+    /// so a mode may forbid writing. The outermost stays writable until it is in place, as the
     /// system moves no other directory for an ordinary user.
     fn sync_directories(&self) -> Result<()> {
         let disk = &self.publish_target.disk;
         for (path, mode) in self.directories.iter().rev() {
-            let mode = match path == self.publish_target.tmp() {
-                true => mode | 0o700,
-                false => *mode,
+            let mode = if path == self.publish_target.tmp() {
+                mode | 0o700
+            } else {
+                *mode
             };
             let done = disk
                 .set_mode(path, mode)

@@ -1,8 +1,8 @@
 //! The hash of a file that is copied: small files are hashed between two writes, large ones in a
 //! second thread.
 //!
-//! Hashing takes about as long as copying. A second thread halves the time of a large file, and is
-//! not worth its start for a small one.
+//! Hashing takes about as long as copying. A second thread halves the time of a large file, but its
+//! start costs more than it saves for a small one.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
@@ -11,34 +11,36 @@ use sha2::{Digest, Sha256};
 
 /// The number of bytes that are read at once.
 const CHUNK_BYTES: usize = 256 * 1024;
-/// A file of this length has a thread of its own.
+/// The length from which a file has a thread of its own.
 const LARGE_BYTES: u64 = 8 << 20;
 /// The largest number of chunks between the two threads. It bounds the memory.
 const CHUNKS: usize = 4;
 
-/// A hash that is fed with what is copied.
+/// A hash that is fed with the bytes that are copied.
 pub(super) enum Hashing {
-    /// The caller hashes.
+    /// The copying thread hashes.
     Inline(Sha256),
     /// A second thread hashes.
     HashThread(HashThread),
 }
 
 pub(super) struct HashThread {
-    /// Chunks to hash, each with the length of its content. The thread ends when this is dropped.
+    /// The chunks to hash, each with the length of its content. The thread ends when this is
+    /// dropped.
     full: SyncSender<(Vec<u8>, usize)>,
-    /// Chunks that are hashed.
+    /// The chunks that are hashed, to be read into again.
     empty: Receiver<Vec<u8>>,
     thread: JoinHandle<Sha256>,
 }
 
 impl Hashing {
-    /// Returns the hash of nothing, and the chunk to read into first. `length` is that of the file.
+    /// Returns a new hash, and the chunk to read into first. `length` is that of the file.
     pub(super) fn start(length: u64) -> (Self, Vec<u8>) {
         let room = usize::try_from(length).map_or(CHUNK_BYTES, |length| length.saturating_add(1));
-        let thread = match length >= LARGE_BYTES {
-            true => HashThread::start(),
-            false => None,
+        let thread = if length >= LARGE_BYTES {
+            HashThread::start()
+        } else {
+            None
         };
         let hashing = thread.map_or_else(|| Self::Inline(Sha256::new()), Self::HashThread);
         (hashing, vec![0; room.min(CHUNK_BYTES)])
@@ -73,7 +75,7 @@ impl Hashing {
 }
 
 impl HashThread {
-    /// Returns `None` if no thread can be had: the caller hashes then.
+    /// Returns `None` if no thread can be had: then the caller hashes.
     fn start() -> Option<Self> {
         let (full, to_hash) = sync_channel::<(Vec<u8>, usize)>(CHUNKS);
         let (hashed, empty) = sync_channel(CHUNKS);
@@ -84,7 +86,7 @@ impl HashThread {
             let mut hash = Sha256::new();
             for (chunk, count) in to_hash {
                 hash.update(&chunk[..count]);
-                // Nobody takes it back once the copy is given up or over.
+                // The chunk is not taken back once the copy is given up or over.
                 let _ = hashed.send(chunk);
             }
             hash

@@ -1,29 +1,30 @@
-//! The swap: tmp becomes the target in one step, and what a crash in it left.
+//! The swap, in which tmp becomes the target in one step, and the state that a crash in it left.
 
 use tenure_core::{Error, Result};
 
 use super::target::is_named;
 use super::{Inode, PublishTarget};
 
-/// What a crash left.
+/// The state that a crash left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashOutcome {
-    /// TARGET is what it was, or what somebody else made of it.
+    /// TARGET is as it was, or as another program changed it.
     Aborted,
     /// TARGET is the new directory.
     Finished,
-    /// TARGET is the new directory, and what it was exchanged with is not what was published over.
+    /// TARGET is the new directory, and tmp has something else than the directory that was to be
+    /// replaced.
     ExchangeBack,
 }
 
 impl PublishTarget {
-    /// Steps 6 and 7. To be called under the lock, after the store said that lease and token are
-    /// good. `mode` is what the new directory is to have.
+    /// Makes steps 6 and 7. The caller holds the lock, and the store has said since that lease and
+    /// token are good. `mode` is the mode of the new directory.
     ///
     /// # Errors
     ///
-    /// `Conflict` if the target is not what it was when it was looked at; then it is left, or
-    /// put back, as it was.
+    /// `Conflict` if the target is another than when it was looked at; then it is left, or put
+    /// back, as it was.
     pub fn swap(&self, old: Option<&Inode>, new: &Inode, mode: u32) -> Result<()> {
         if self.inode_of_target()?.as_ref() != old || self.inode_of_tmp()?.as_ref() != Some(new) {
             return Err(self.meddled());
@@ -33,7 +34,7 @@ impl PublishTarget {
             Some(_) => self.disk.exchange(&self.tmp, &self.target),
         };
         moved.map_err(self.failed("put in place"))?;
-        // A program that takes no lock may have put something else there just before.
+        // A program that takes no lock may have put something else at the target just before.
         if self.inode_of_tmp()?.as_ref() != old {
             self.exchange_back()?;
             return Err(self.meddled());
@@ -56,7 +57,7 @@ impl PublishTarget {
         synced.map_err(self.failed("sync the directory of"))
     }
 
-    /// Tells what a crash left, by the inodes in the manifest. To be called under the lock.
+    /// Tells the state that a crash left, by the inodes in the manifest. The caller holds the lock.
     pub fn judge(
         &self,
         old: Option<&Inode>,
@@ -77,8 +78,8 @@ impl PublishTarget {
         })
     }
 
-    /// Step 7: gives the target the mode it is to have, and makes it durable. Recovery does it for
-    /// what [`CrashOutcome::Finished`] says: the crash may have come before.
+    /// Makes step 7: gives the target its mode, and makes it durable. Recovery calls it after
+    /// [`CrashOutcome::Finished`], as the crash may have come before step 7.
     pub fn finish(&self, mode: Option<u32>) -> Result<()> {
         if let Some(mode) = mode {
             let set = self.disk.set_mode(&self.target, mode);
@@ -88,7 +89,7 @@ impl PublishTarget {
         self.sync_parent()
     }
 
-    /// Undoes an exchange. To be called under the lock.
+    /// Undoes an exchange. The caller holds the lock.
     pub fn exchange_back(&self) -> Result<()> {
         let back = self.disk.exchange(&self.tmp, &self.target);
         back.map_err(self.failed("exchange back"))?;

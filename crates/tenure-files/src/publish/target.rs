@@ -1,4 +1,4 @@
-//! Where a directory is published: its path, its lock and its inodes.
+//! The place where a directory is published: its path, its lock and its inodes.
 
 use std::fs;
 use std::io;
@@ -15,14 +15,15 @@ use tenure_os::filesystem;
 
 use crate::document::lock_beside;
 
-/// Returns true if an inode is the one that a manifest names. `same_boot` says whether that was
-/// written on this boot.
+/// Returns true if an inode is the one that a manifest names. `same_boot` is true if the manifest
+/// was written since this boot.
 pub(super) fn is_named(inode: &Inode, named: &Inode, same_boot: bool) -> bool {
     let born = inode.born == named.born || inode.born.is_none() || named.born.is_none();
     inode.inode == named.inode && born && (!same_boot || inode.device == named.device)
 }
 
-/// The longest name of a target, in bytes: its lock, `.NAME.lock`, is a name as well.
+/// The longest name of a target, in bytes, which leaves room for the name of its lock,
+/// `.NAME.lock`.
 const NAME_BYTES_MAX: usize = 249;
 
 /// The path at which a directory is published, and the path at which it is made.
@@ -33,12 +34,13 @@ pub struct PublishTarget {
 }
 
 impl PublishTarget {
-    /// Returns the publish target for a path. Links in the directory above it are followed, and its
-    /// own name is not.
+    /// Returns the publish target for a path. Links among the directories above it are followed, a
+    /// link at its own name is not.
     ///
     /// # Errors
     ///
-    /// `BadInput` for a target that cannot be, `Io` if the directory above it is not there.
+    /// `BadInput` for a path that cannot be a target, `NotFound` if the directory above it is not
+    /// there.
     pub fn new(target: &Path, id: &str) -> Result<Self> {
         let absolute =
             std::path::absolute(target).map_err(|error| Error::io("find", target, error))?;
@@ -88,12 +90,12 @@ impl PublishTarget {
         &self.disk
     }
 
-    /// Returns the target.
+    /// Returns the path of the target.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Returns where the directory is made.
+    /// Returns the path at which the directory is made.
     pub fn tmp(&self) -> &Path {
         &self.tmp
     }
@@ -113,15 +115,15 @@ impl PublishTarget {
         locker.lock_exclusive(&lock_beside(&self.target))
     }
 
-    /// Checks that something can be put in place here: before anything is written, and again at
-    /// step 5.
+    /// Checks that a directory can be put in place here. The check is made before anything is
+    /// written, and again at step 5.
     ///
     /// # Errors
     ///
-    /// `BadInput` if the target is no directory, if it is a repository of git or has the directory
-    /// of this process in it, if it is on another device than tmp, if something is mounted on it,
-    /// or if this user may not move it; and if `tmp` beside it is no directory. `Configuration` on
-    /// a file system where its lock is not known to hold.
+    /// `BadInput` if the target is no directory, if it is a git repository or contains the
+    /// directory of this process, if it is on another device than tmp, if something is mounted on
+    /// it, or if this user may not move it; and if `tmp` beside it is no directory. `Configuration`
+    /// on a file system where its lock is not known to hold.
     pub fn check_target(&self) -> Result<()> {
         self.require_trusted()?;
         let above = self.tmp.parent().unwrap_or(Path::new("/"));
@@ -168,7 +170,8 @@ impl PublishTarget {
         }
     }
 
-    /// Fails unless what is there can be exchanged with something beside the target.
+    /// Fails unless `path` is on the device of the target's directory: only then can it be
+    /// exchanged with the target.
     pub(super) fn check_device(&self, path: &Path) -> Result<()> {
         let device = |path: &Path| {
             let found = self.disk.identity(path);
@@ -186,8 +189,8 @@ impl PublishTarget {
         )))
     }
 
-    /// Says early what the lock beside the target would say after everything was copied. There is
-    /// no setting that trusts such a place.
+    /// Fails early where the lock beside the target would fail after everything was copied. No
+    /// setting trusts such a place.
     fn require_trusted(&self) -> Result<()> {
         filesystem::require_trusted(self.parent()).map_err(|error| match error {
             Error::Configuration { problem, .. } => {
@@ -242,9 +245,9 @@ impl PublishTarget {
         Ok(Some(inode))
     }
 
-    /// Removes what is in tmp, if it is a directory that the manifest names: the one that was made,
-    /// or the one that was there before. Where no inode was written yet, nothing was copied either:
-    /// it is removed if it is empty. Returns true if nothing is left.
+    /// Removes tmp, if it is a directory that the manifest names: the new one, or the old one. If
+    /// no inode was written yet, nothing was copied either, and tmp is removed if it is empty.
+    /// Returns true if nothing is left.
     pub fn remove_tmp(&self, named: &[&Inode], same_boot: bool) -> Result<bool> {
         let Some(found) = self.inode_of_tmp()? else {
             return Ok(true);

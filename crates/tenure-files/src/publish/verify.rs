@@ -1,4 +1,4 @@
-//! The files of a published directory, and how they differ from a manifest.
+//! The files of a published directory, and their differences from a manifest.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -91,10 +91,11 @@ fn compare(
             differences.push(difference(&relative, "it is not in the manifest"));
             continue;
         };
-        let found = match kind.is_symlink() {
-            true => fs::read_link(&path)
-                .map(|target| published_link(relative.clone(), &target.to_string_lossy())),
-            false => hashed(&path, &relative),
+        let found = if kind.is_symlink() {
+            fs::read_link(&path)
+                .map(|target| published_link(relative.clone(), &target.to_string_lossy()))
+        } else {
+            hashed(&path, &relative)
         };
         let problem = match found {
             Err(error) => format!("it cannot be read: {error}"),

@@ -26,7 +26,7 @@ const LATER: &str = "{\"type\":\"later\"}";
 const LAST: &str = "{\"type\":\"last\"}";
 
 thread_local! {
-    /// Seconds on the clock.
+    /// The seconds that the clock of the test shows.
     static CLOCK: Cell<i64> = const { Cell::new(0) };
 }
 
@@ -44,15 +44,16 @@ pub(super) struct OneLedger {
 
 struct Place {
     root: tempfile::TempDir,
-    /// Ledgers that ended processes have used. Nothing in them lasts, and new ones take time.
+    /// Ledgers of processes that have ended, for the next ones: nothing in them lasts, and new ones
+    /// take time.
     idle: RefCell<Vec<Ledger>>,
 }
 
 /// The state that a ledger may have: the content of each event, or that it is missing.
 ///
-/// A number that no event has, an event that is torn, and one that a repair put there are all
-/// missing: a repair changes nothing, and only what is appended later comes after it. Where one is
-/// missing, the claims that a repair reaps are not looked at.
+/// A number that no event has, an event that is torn, and one that a repair put there all count as
+/// missing. So a repair changes nothing in the world; only events appended later come after it.
+/// Where an event is missing, the claims that a repair reaps are not compared.
 pub(super) type World = Vec<String>;
 
 /// An event that is missing.
@@ -62,7 +63,7 @@ pub(super) type Scenario = crashes::Scenario<OneLedger>;
 
 /// A process that works on the ledger.
 pub(super) struct Process {
-    /// None only once it ends.
+    /// `None` only once the process ends.
     ledger: Option<Ledger>,
     place: Rc<Place>,
 }
@@ -89,7 +90,7 @@ impl crashes::Protocol for OneLedger {
         ledger.is_listed = Arc::default();
         ledger.now = now;
         ledger.replayed_max = self.replayed_max;
-        // Another boot than the one of the last process, for the power may have been gone.
+        // The boot is another than that of the last process, as the power may have been gone.
         let note = disk.state();
         let note = note.file(&ledger.names.newest()).ok().flatten();
         let note = note.map(|note| String::from_utf8_lossy(&note.bytes).into_owned());
@@ -142,7 +143,7 @@ impl crashes::Protocol for OneLedger {
         if let Some(finding) = verified.findings.first() {
             return Err(format!("{}: {}", finding.file, finding.problem));
         }
-        // Another one replays everything, with the same answer.
+        // A process without the snapshot replays everything, with the same answer.
         disk.remove(&process.ledger().names.snapshot()).ok();
         let again = self.process(disk).ledger().claims().map_err(failed)?;
         match claims == again
@@ -198,7 +199,7 @@ impl Process {
         appended.map(drop)
     }
 
-    /// Appends several as those of one process who wait together.
+    /// Appends several events as threads of one process that wait together.
     fn append_together(&self, events: &[&str]) -> Result<()> {
         let request = |event: &&str| {
             let prepared = self.ledger().prepare(&event::new(event)?)?;
@@ -242,19 +243,19 @@ pub(super) trait LedgerScenario: Sized {
     /// Starts with events of these numbers.
     fn with_files(name: &'static str, events: &[(u64, &str)]) -> Self;
 
-    /// Every process that reads the claims writes a snapshot.
+    /// Makes every process that reads the claims write a snapshot.
     fn with_snapshots(self) -> Self;
 
-    /// A stranger adds an event of two bytes, and syncs nothing, not even its name.
+    /// Lets a stranger add an event of two bytes, and sync nothing, not even its name.
     fn stranger(self, sequence: u64) -> Self;
 
-    /// Then an event is appended.
+    /// Appends an event.
     fn append(self, event: &'static str) -> Self;
 
-    /// Then several are appended together.
+    /// Appends several events together.
     fn append_together(self, events: &'static [&'static str]) -> Self;
 
-    /// Then something is done to claims at a time, which adds these events.
+    /// Works on claims at a time, which adds these events.
     fn claims(
         self,
         seconds: i64,
@@ -262,14 +263,13 @@ pub(super) trait LedgerScenario: Sized {
         work: impl Fn(&Ledger) -> Result<()> + 'static,
     ) -> Self;
 
-    /// Then what is missing is filled, and an event appended.
+    /// Fills missing events, and appends an event.
     fn repair_and_append(self, event: &'static str) -> Self;
 
-    /// Then an event is appended to what a stranger wrote, which is whole as long as the power
-    /// stays.
+    /// Appends an event behind a stranger's, which is whole as long as the power stays.
     fn append_whole(self, event: &'static str) -> Self;
 
-    /// Then a process adds events, one after the other or together.
+    /// Lets a process add events, one after the other or together.
     fn adding(self, events: &[&str], work: impl Fn(&Process) -> Result<()> + 'static) -> Self;
 }
 
@@ -302,11 +302,11 @@ impl LedgerScenario for Scenario {
         if let Some((newest, _)) = events.last() {
             let path = protocol.ledger().join(".newest");
             state.add_file(path, Note::text(*newest, 0, "boot-0", 0).as_bytes());
-            // It is made before the first note.
+            // The file of the lock is made before the first note.
             state.add_file(protocol.ledger().join(".ledger.lock.tmp"), b"");
         }
         let mut scenario = Self::start(name, protocol, state, Allowed::only(seen));
-        // Where events are durable to begin with, nobody needs a sync of them.
+        // Where events are durable to begin with, no step needs a sync of them.
         scenario.sync_matters = |sync| sync.call != Call::SyncFile;
         scenario
     }
@@ -325,7 +325,8 @@ impl LedgerScenario for Scenario {
         disk.create(&path, 0o600).unwrap().write(b"{}").unwrap();
         self.start = disk.state();
         self.sync_matters = |_| true;
-        // Linux tells once that content could not be saved; the next who syncs hears nothing of it.
+        // Linux tells once that content could not be saved; the next process that syncs does not
+        // hear of it.
         self.failure_matters = |operation| operation.call != Call::SyncFile;
         let seen = |event: &'static str| {
             self.at_first.then(move |world| {
@@ -367,8 +368,8 @@ impl LedgerScenario for Scenario {
         })
     }
 
-    /// Then something adds these events, one after the other. Before they are synced, a power loss
-    /// may keep any of them.
+    /// Lets `work` add these events, one after the other. Before they are synced, a power loss may
+    /// keep any of them.
     fn adding(self, events: &[&str], work: impl Fn(&Process) -> Result<()> + 'static) -> Self {
         let last = self.last().clone();
         let kept = |mask: usize| {

@@ -11,7 +11,7 @@ use super::{Proof, Roots};
 /// The bounds of the time that a lease lasts.
 const LEASE_TTL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 
-/// Our parameters.
+/// The parameters of a URL that are ours.
 #[derive(Default)]
 pub(super) struct Options {
     verify: Option<Verify>,
@@ -25,7 +25,7 @@ enum Verify {
 }
 
 impl Options {
-    /// Takes our parameters out of a URL, and returns the rest of it, too.
+    /// Takes our parameters out of a URL. Also returns the rest of the URL.
     pub(super) fn split_off(url: &str) -> Result<(String, Options)> {
         let mut options = Options::default();
         let Some((base, query)) = url.split_once('?') else {
@@ -45,9 +45,10 @@ impl Options {
                 _ => rest.push(part),
             }
         }
-        let rest = match rest.is_empty() {
-            true => base.to_owned(),
-            false => format!("{base}?{}", rest.join("&")),
+        let rest = if rest.is_empty() {
+            base.to_owned()
+        } else {
+            format!("{base}?{}", rest.join("&"))
         };
         Ok((rest, options))
     }
@@ -81,15 +82,16 @@ impl Options {
 fn lease_ttl(text: &str) -> Result<Duration> {
     let ttl = duration::parse(text);
     let ttl = ttl.map_err(|problem| Error::BadInput(format!("lease_ttl: {problem}")))?;
-    match LEASE_TTL.contains(&ttl) {
-        true => Ok(ttl),
-        false => Err(Error::BadInput(format!(
+    if LEASE_TTL.contains(&ttl) {
+        Ok(ttl)
+    } else {
+        Err(Error::BadInput(format!(
             "lease_ttl={text} is not from 1s to 24h"
-        ))),
+        )))
     }
 }
 
-/// Undoes percent-encoding.
+/// Undoes the percent-encoding of a parameter.
 fn decode(name: &str, text: &str) -> Result<String> {
     let bad = || Error::BadInput(format!("{name} is not percent-encoded as it should be"));
     let mut bytes = Vec::with_capacity(text.len());

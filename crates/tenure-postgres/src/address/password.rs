@@ -1,9 +1,10 @@
-//! The password, where the URL has none: `PGPASSWORD`, else the file `PGPASSFILE` names, else
+//! The password for a URL without one: `PGPASSWORD`, else the file `PGPASSFILE` names, else
 //! `~/.pgpass`.
 //!
 //! A line of the file is `host:port:database:user:password`. `*` is any, `\` takes the next
 //! character as it is, `#` begins a remark, and the first line that fits counts. The host of a
-//! socket is its directory, or `localhost`; with a `hostaddr` it is that, as no socket is used.
+//! socket is its directory, or `localhost`; with a `hostaddr`, which uses no socket, it is that
+//! address.
 //!
 //! # Invariants
 //!
@@ -24,7 +25,7 @@ use tokio_postgres::config::Host;
 /// The longest file of passwords.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// A variable of the environment.
+/// The function that reads a variable of the environment.
 pub(super) type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// Returns the password for an address that has none of its own.

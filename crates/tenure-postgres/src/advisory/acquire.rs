@@ -1,8 +1,8 @@
 //! Acquires an advisory lock.
 //!
-//! 1. The session reserves the key. If it holds or asks for it already, that is re-entry, an error
-//!    at once.
-//! 2. The pool gives a clean connection, or opens one. If there is none in time, it is exhausted.
+//! 1. The session reserves the key. If it holds the key or asks for it already, that is re-entry,
+//!    an error at once.
+//! 2. The pool gives a clean connection, or opens one. If it has none in time, it is exhausted.
 //! 3. One statement takes the lock and draws the token (see [`sql`](super::sql) and [`tokens`]).
 //! 4. The reply must come from the session that was asked.
 //! 5. If the statement was sent longer ago than the interval of probes, the session is probed once
@@ -13,7 +13,7 @@
 //! | the future is dropped, at any step | the connection is dropped with it: a waiting statement is cancelled, a granted lock freed |
 //! | the process dies | the server ends the session, and frees the lock |
 //! | the statement fails in step 3 | the lock may have been granted before (PostgreSQL's bug 17686): everything the session may hold is unlocked, and the connection ended, never pooled |
-//! | a kept connection has ended | a session that is over holds nothing: the next connection is used |
+//! | a kept connection has ended | its session held nothing any more: the next connection is used |
 //! | a kept connection draws from a sequence that is gone | it is ended, and the next one used: a new one knows the new sequence |
 //! | no answer in time | as if dropped |
 
@@ -35,10 +35,10 @@ use crate::connect::left;
 use crate::fault::unreachable;
 use crate::prove::shared;
 
-/// The time beyond the caller's after which a server without an answer counts as gone.
+/// The time after the caller's deadline at which a server without an answer counts as gone.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The part of the caller's time that may have passed without a new limit being set at the server.
+/// The part of the caller's time that may pass before a new limit must be set at the server.
 const NEARLY: Duration = Duration::from_millis(20);
 
 /// A request for a lock.
@@ -47,7 +47,7 @@ pub(super) struct Ask {
     pub(super) key: Key,
     pub(super) mode: Mode,
     pub(super) reservation: Reservation,
-    /// The caller's time.
+    /// The time that the caller is ready to wait.
     pub(super) limit: Duration,
 }
 
@@ -71,13 +71,14 @@ pub(super) async fn acquire(pool: &Arc<Pool>, ask: Ask) -> Result<Option<Guard>>
             Ok(LockAnswer { pid, token }) => {
                 same(&prepared, pid)?;
                 let Some(token) = token else {
-                    // Not granted, without an error: the session holds nothing.
+                    // The lock was not granted, without an error: the session holds nothing.
                     pool.give_back(prepared);
                     return Ok(None);
                 };
-                let token = match ask.mode == Mode::Write && token <= before {
-                    false => token,
-                    true => draw_beyond(pool, &prepared, before).await?,
+                let token = if ask.mode == Mode::Write && token <= before {
+                    draw_beyond(pool, &prepared, before).await?
+                } else {
+                    token
                 };
                 let guard = guard_of(pool, ask, prepared, token, sent).await;
                 return guard.map(Some);
@@ -128,7 +129,7 @@ async fn guard_of(
     Ok(Guard::new(pool, ask, prepared, token, sent))
 }
 
-/// Advances a counter that somebody set back, and draws again.
+/// Advances a counter that was set back, and draws again.
 async fn draw_beyond(pool: &Pool, prepared: &Prepared, before: i64) -> Result<i64> {
     let drawing = tokens::draw_beyond(&prepared.connection, prepared.sequence, before);
     timeout(GRACE, drawing).await.map_err(|_| slow(pool))?
@@ -137,11 +138,12 @@ async fn draw_beyond(pool: &Pool, prepared: &Prepared, before: i64) -> Result<i6
 /// Fails if another session answered than was asked: a pooler shares sessions.
 fn same(prepared: &Prepared, answered: i32) -> Result<()> {
     let asked = prepared.connection.pid;
-    match answered == asked {
-        true => Ok(()),
-        false => Err(shared(&format!(
+    if answered == asked {
+        Ok(())
+    } else {
+        Err(shared(&format!(
             "session {asked} was asked, and {answered} answered"
-        ))),
+        )))
     }
 }
 
@@ -149,8 +151,8 @@ fn slow(pool: &Pool) -> Error {
     unreachable(&pool.address, "no answer in time")
 }
 
-/// Unlocks everything the session may hold, before it is ended. Either alone would do: the first is
-/// sooner, the second is certain.
+/// Unlocks everything the session may hold, before it is ended. Either alone would do: unlocking is
+/// sooner, ending the connection is certain.
 async fn clean_up(prepared: &Prepared) {
     let client = prepared.connection.client();
     let _ = timeout(GRACE, client.batch_execute(UNLOCK_ALL)).await;
@@ -175,10 +177,7 @@ fn is_sequence_missing(error: &tokio_postgres::Error) -> bool {
 /// the limit is the same for one caller after the other and need not be set again. It is never 0,
 /// which would be no limit.
 fn for_server(limit: Duration, left: Duration) -> LimitMs {
-    let wait = match left + NEARLY >= limit {
-        true => limit,
-        false => left,
-    };
+    let wait = if left + NEARLY >= limit { limit } else { left };
     let longest = i32::MAX.cast_unsigned();
     let ms = u32::try_from(wait.as_millis()).unwrap_or(longest);
     LimitMs(ms.clamp(1, longest))

@@ -5,9 +5,9 @@
 //! | way | the lock | the connection |
 //! |---|---|---|
 //! | [`release`](Guard::release) | given back | kept, if the server says that it was held by this session |
-//! | dropped, also by a panic | given back in the background | the same |
-//! | release dropped half-way | freed with the connection | ended |
-//! | lost | the server's, or free | ended |
+//! | dropped, also by a panic | given back in the background | as with `release` |
+//! | `release` dropped half-way | freed with the connection | ended |
+//! | lost | freed, or still held at the server | ended |
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ use crate::fault::{message, unreachable};
 /// returns the outcome.
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
-    /// `None` once it is being given back.
+    /// `None` once the lock is being given back.
     locked: Option<LockedConnection>,
     lock: Lock,
     token: Token,
 }
 
-/// A lock that was granted.
+/// A lock that was granted: its key, and how it was granted.
 #[derive(Clone)]
 struct Lock {
     pool: Arc<Pool>,
@@ -49,12 +49,12 @@ struct Lock {
 struct LockedConnection {
     prepared: Prepared,
     lock: Lock,
-    /// Once it is dropped the session may ask for the key again.
+    /// Keeps the session from asking for the key again, until dropped.
     reservation: Option<Reservation>,
 }
 
 impl Guard {
-    /// Makes the guard of a grant. The last statement that proved it was sent at `sent`, in
+    /// Makes the guard of a grant. `sent` is when the last statement that proved it was sent, in
     /// milliseconds since boot.
     pub(super) fn new(
         pool: &Arc<Pool>,
@@ -93,12 +93,13 @@ impl Guard {
         self.lock.mode
     }
 
-    /// Returns its fencing token. A shared grant carries that of the last exclusive one, or none.
+    /// Returns the fencing token. A shared grant carries the token of the last exclusive one, or
+    /// none.
     pub fn token(&self) -> Token {
         self.token
     }
 
-    /// Returns the process at the server that holds it, as in `pg_locks`.
+    /// Returns the process at the server that holds the lock, as in `pg_locks`.
     pub fn backend_pid(&self) -> i32 {
         self.lock.pid
     }
@@ -108,7 +109,7 @@ impl Guard {
         self.lock.liveness.state()
     }
 
-    /// Returns when the server was last asked for a proof that it gave, in milliseconds since boot.
+    /// Returns when the last proof that the server gave was asked for, in milliseconds since boot.
     /// Three seconds later the lock counts as lost.
     pub fn proved_at_ms(&self) -> u64 {
         self.lock.liveness.proved_at_ms()
@@ -137,7 +138,7 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// `Lost` if it was not held to the end; `Unreachable` if nobody knows.
+    /// `Lost` if it was not held to the end; `Unreachable` if that is not known.
     pub async fn release(mut self) -> Result<()> {
         self.check()?;
         let Some(locked) = self.locked.take() else {
@@ -161,7 +162,7 @@ impl Drop for Guard {
         let Some(mut locked) = self.locked.take() else {
             return;
         };
-        // The session may ask again, and then waits for the release like everyone.
+        // The session may ask again, and then waits for the release like every other session.
         locked.reservation = None;
         // A lock that is lost is not given back: its connection ends here.
         if self.lock.liveness.reason().is_some() {
@@ -189,8 +190,8 @@ impl LockedConnection {
         unlocked
     }
 
-    /// Unlocks, and returns the connection to the pool only if this session held the lock: that
-    /// proves it clean.
+    /// Unlocks, and returns the connection to the pool only if this session held the lock, which
+    /// proves the connection clean.
     async fn release(mut self) -> Result<()> {
         let unlocked = timeout(LOST_AFTER, self.unlock()).await;
         let connection = &self.prepared.connection;

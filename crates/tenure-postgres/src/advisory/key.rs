@@ -2,9 +2,9 @@
 //!
 //! The two forms never meet: the pair (0, 7) and the number 7 are two locks.
 //!
-//! A name becomes a number by BLAKE2b with a digest of just the bytes needed, big-endian and
-//! signed. 32 bits are what other programs use; among 10,000 names two meet with a chance of 1 in
-//! 86, and then share a lock. 64 bits are for names of our own.
+//! A name becomes a number by BLAKE2b with a digest of 4 or 8 bytes, read as a signed big-endian
+//! number. Other programs use 32 bits; among 10,000 names two are equal with a chance of 1 in 86,
+//! and then share a lock. 64 bits are for names of our own.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use super::{LockEntry, Namespace};
 /// The key of an advisory lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// A namespace and a number in it, as other programs use them, too.
+    /// A namespace and a number in it, which other programs may use, too.
     Pair(Namespace, i32),
     /// One number of 64 bits, for a name of our own.
     Name64(i64),
@@ -47,7 +47,7 @@ impl Key {
     /// Returns the key of a holder or a waiter.
     pub fn of(entry: &LockEntry) -> Key {
         match entry.namespace {
-            // The number came from 32 bits.
+            // The number of a key with a namespace has 32 bits.
             Some(namespace) => Key::Pair(namespace, entry.entity_id as i32),
             None => Key::Name64(entry.entity_id),
         }
@@ -61,7 +61,7 @@ impl Key {
         }
     }
 
-    /// Returns the number of its form, as in `pg_locks.objsubid`.
+    /// Returns the number of the key's form, as in `pg_locks.objsubid`.
     pub(crate) fn form(self) -> i16 {
         match self {
             Key::Name64(_) => 1,
@@ -69,7 +69,7 @@ impl Key {
         }
     }
 
-    /// Returns all of it in one number, unique within its form.
+    /// Returns the key as one number, unique within its form.
     pub(crate) fn bits(self) -> i64 {
         match self {
             Key::Name64(number) => number,
@@ -85,7 +85,7 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// None that is known: digits make a resource.
+    /// No key is known to fail: digits make a resource.
     pub fn resource(self) -> Result<Resource> {
         let id = match self {
             Key::Pair(namespace, id) => format!("{namespace}/{id}"),
@@ -94,11 +94,11 @@ impl Key {
         Resource::new("advisory", id).map_err(|problem| Error::Internal(problem.to_string()))
     }
 
-    /// Returns what errors about it name.
+    /// Returns the context that errors about this key name.
     ///
     /// # Errors
     ///
-    /// As [`resource`](Key::resource).
+    /// Errors of [`resource`](Key::resource).
     pub fn context(self, mode: Mode, store: impl Into<String>) -> Result<Box<LockContext>> {
         let (resource, location) = (self.resource()?, format!("advisory lock {self}"));
         Ok(Box::new(LockContext::new(resource, mode, store, location)))

@@ -1,7 +1,7 @@
 //! The trust in a lock that is held, by the clock.
 //!
-//! Every 500 ms the server is asked whether the session is still the same. The time that counts is
-//! when the last probe was *sent* that was answered well: an answer may lie unread for long, while
+//! Every 500 ms the server is asked whether the session is still the same. A lock is trusted from
+//! the time when the last well-answered probe was *sent*: an answer may lie unread for long, while
 //! the process is stopped.
 //!
 //! | last good probe sent | state |
@@ -44,11 +44,11 @@ pub enum GuardState {
 pub(super) struct Liveness {
     /// The time when the grant was answered, in milliseconds since boot.
     granted: u64,
-    /// The time when the last probe was sent that was answered well, in milliseconds since boot.
+    /// The time when the last well-answered probe was sent, in milliseconds since boot.
     sent: AtomicU64,
-    /// True if the name of the connection may show since when it holds.
+    /// True if the name of the connection may show since when the lock is held.
     shown: AtomicBool,
-    /// Returns why it is lost, if it is.
+    /// The reason why the lock is lost, if it is.
     lost: OnceLock<String>,
     loss: Notify,
     /// The reason why the connection ended, if it has.
@@ -88,7 +88,7 @@ impl Liveness {
         }
     }
 
-    /// Returns true if the name of the connection may show since when it holds.
+    /// Returns true if the name of the connection may show since when the lock is held.
     pub(super) fn is_shown(&self) -> bool {
         self.shown.load(Ordering::Acquire)
     }
@@ -103,7 +103,7 @@ impl Liveness {
         clock::boot_now().saturating_sub(self.granted)
     }
 
-    /// Returns when the last probe was sent that was answered well, in milliseconds since boot.
+    /// Returns when the last well-answered probe was sent, in milliseconds since boot.
     pub(super) fn proved_at_ms(&self) -> u64 {
         self.sent.load(Ordering::Acquire)
     }

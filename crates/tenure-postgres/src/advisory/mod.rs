@@ -5,11 +5,11 @@
 //! |---|---|
 //! | `key` | the keys of locks |
 //! | `service` | locks and sessions, the entry for programs |
-//! | `acquire` | taking a lock, step by step |
+//! | `acquire` | the steps of taking a lock |
 //! | `guard`, `liveness`, `probe` | a lock that is held, the trust in it, and its proof |
-//! | `reentry`, `scope` | the keys a session holds; calls that share a session without handing it on |
+//! | `reentry`, `scope` | the keys that a session holds; calls that share a session without handing it on |
 //! | `pool` | clean connections |
-//! | `tokens` | fencing tokens, and what keeps them from going back |
+//! | `tokens` | fencing tokens, and the proof that they have not gone back |
 //! | `sql` | every statement on a lock |
 //! | `monitor`, `since` | holders and waiters, with their times |
 

@@ -1,8 +1,8 @@
 //! The listing of holders and waiters of advisory locks.
 //!
-//! `pg_locks` knows every lock of the cluster; those of other databases are left out, as they are
-//! other locks. What a role may not see of others is null. The time for which a lock has been held
-//! is known of our own locks (see [`since`]): nobody else shows it.
+//! `pg_locks` knows every lock of the cluster; locks of other databases are left out, as they are
+//! other locks. A column of another role that ours may not see is null. The time for which a lock
+//! has been held is known only of our own locks (see [`since`]): other programs do not show it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -90,7 +90,7 @@ fn entry(row: &Row) -> LockEntry {
         row.get::<_, Option<i64>>(column)
             .map(Timestamp::from_millis)
     };
-    // The last statement is newer than the name.
+    // The start of the grant, if that was the last statement, is newer than the name.
     let since = time(10).or_else(|| since::in_name(application_name.as_deref()?));
     LockEntry {
         pid: row.get::<_, Option<i32>>(5).unwrap_or(0),
@@ -109,10 +109,10 @@ fn entry(row: &Row) -> LockEntry {
     }
 }
 
-/// Returns a holder as errors name it. Only the server knows more of it.
+/// Returns a holder as errors name it. Only the server knows more of the grant.
 fn lease(entry: &LockEntry, resource: &Resource, now: Timestamp) -> Option<Lease> {
     let name = entry.application_name.as_deref().unwrap_or_default();
-    // The time is told once.
+    // The time is left out of the name, as the lease tells it.
     let name = name.split(", since ").next().unwrap_or_default();
     let program = if name.is_empty() {
         "a program without a name"

@@ -1,12 +1,13 @@
-//! The connections that locks are held on: 15 are kept, 10 more are opened when needed.
+//! The connections that locks are held on: by default 15 are kept, and 10 more opened when needed.
 //!
 //! # Invariants
 //!
 //! - A connection here is clean: it holds no lock, and nothing is under way on it. Only
 //!   [`give_back`](Pool::give_back) puts one here, and only a release that was proved calls it. Any
 //!   other way out drops the connection, which ends it.
-//! - Never more than all are open: each counts until it is back here, or ended at the server.
-//! - Kept ones are used before a new one is opened, the last one given back first.
+//! - Never more than the kept and the further ones together are open: each counts until it is back
+//!   here, or ended at the server.
+//! - A kept connection is used before a new one is opened: first the one given back last.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -37,14 +38,14 @@ pub(super) struct Pool {
 /// The origin of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// It was kept, and may have ended unnoticed.
+    /// The pool kept it, and it may have ended unnoticed.
     Kept,
-    /// It was opened for this.
+    /// The pool opened it for this request.
     Fresh,
 }
 
 impl Pool {
-    /// Begins with one connection, which is kept.
+    /// Makes a pool of one connection, which is kept.
     pub(super) async fn with(
         address: Arc<Address>,
         settings: &Settings,
@@ -87,7 +88,8 @@ impl Pool {
                     let prepared = self.prepare(connection, deadline).await?;
                     return Ok((prepared, Origin::Fresh));
                 }
-                // The server may be full because of those that have been given back here since.
+                // The server may be full because of connections that were given back here in the
+                // meantime.
                 Err(refusal) => pauses.pause(refusal, deadline).await?,
             }
         }
@@ -101,7 +103,7 @@ impl Pool {
             kept.push(prepared);
         } else {
             drop(kept);
-            // It counts until it is ended.
+            // The connection counts until it is ended.
             prepared.connection.permit = permit;
         }
     }

@@ -1,18 +1,18 @@
 //! The probes that prove a lock: one task per connection, for as long as the connection lives.
 //!
-//! A task per lock would cost a short lock more than its two round trips. So the task of a
-//! connection stays, and a grant only tells it which lock to watch:
+//! A task per lock would cost a short lock more than its two round trips. The task of a connection
+//! stays instead, and a grant only tells it which lock to watch:
 //!
-//! 1. Nothing is held: it sleeps until it is woken. It stays awake for half a second first, so that
-//!    a connection in constant use never has to wake it.
-//! 2. A lock is held: it sleeps until the last good probe is 500 ms old, and sends another.
-//! 3. A bad answer, none in time, or the end of the connection: the lock is lost, and the socket is
-//!    closed, so that a server that can still be reached gives the lock to others.
+//! 1. While nothing is held it sleeps until it is woken. It stays awake for half a second first, so
+//!    that a connection in constant use never has to wake it.
+//! 2. While a lock is held it sleeps until the last good probe is 500 ms old, and sends another.
+//! 3. After a bad answer, none in time, or the end of the connection, the lock is lost, and the
+//!    socket is closed, so that a server that can still be reached gives the lock to others.
 //!
 //! | race | what happens |
 //! |---|---|
-//! | released during a probe | the answer is about a lock that nobody holds any more, and is dropped |
-//! | the runtime ends | the driver of the connection ends with it: lost |
+//! | released during a probe | the answer is about a lock that is no longer held, and is dropped |
+//! | the runtime ends | the driver of the connection ends with it, and the lock is lost |
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ struct Probe {
 }
 
 impl Prober {
-    /// Starts the task of a connection. The statement answers the backend.
+    /// Starts the task of a connection. The statement returns the backend's process.
     pub(super) fn start(connection: &Connection, statement: Statement, name: Name) -> Self {
         let (sender, held) = watch::channel(None);
         let probe = Probe {
@@ -147,13 +147,13 @@ impl Probe {
     }
 
     /// Returns the session that answers. The first probe also sets the name that shows since when
-    /// it holds.
+    /// the lock is held.
     async fn question(
         &self,
         client: &Client,
         liveness: &Liveness,
     ) -> Result<i32, tokio_postgres::Error> {
-        // Noted before it is sent: a release that finds it noted resets the name.
+        // This is noted before the name is sent: a release that finds the note resets the name.
         if !liveness.mark_shown() {
             return self.name.set_held_since(client, liveness.held_ms()).await;
         }

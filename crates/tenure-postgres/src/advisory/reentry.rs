@@ -1,7 +1,7 @@
 //! The keys a session holds and asks for, so that it never waits for itself.
 //!
-//! A request counts from the moment it is made, not from its grant, so of two tasks of a session
-//! that ask for the same at once the second is refused. It counts no longer when its guard is
+//! A request counts from the moment it is made, not from its grant, so if two tasks of a session
+//! ask for the same key at once, the second is refused. A request stops counting when its guard is
 //! released or dropped.
 
 use std::collections::HashSet;

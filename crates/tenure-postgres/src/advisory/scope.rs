@@ -1,12 +1,12 @@
-//! Scopes: what is called inside of one belongs to one session, without handing it on.
+//! Scopes: all calls inside of one belong to one session, which need not be handed on.
 //!
-//! A session never waits for what it holds itself. Code that is called under a lock, many calls
-//! deep, has no session at hand; in a scope it finds that of its caller in the task. Calls outside
-//! of a scope each have a session of their own and simply contend, as those of `join!` should.
+//! A session never waits for a lock of its own. Code that is called under a lock, many calls deep,
+//! has no session at hand; in a scope it finds its caller's session in the task. Calls outside of a
+//! scope each have a session of their own and simply contend, as calls of `join!` should.
 //!
 //! # Limitations
 //!
-//! A task that is spawned inside of a scope is outside of it: it contends.
+//! A task that is spawned inside of a scope does not belong to it, and contends.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ tokio::task_local! {
 }
 
 impl AdvisoryLocks {
-    /// Runs work in a scope: all locks of this service that it takes are of one session. A scope
-    /// inside of another one goes on with its session.
+    /// Runs work in a scope: all locks of this service that the work takes belong to one session. A
+    /// scope inside of another one shares the other's session.
     pub async fn scope<F: Future>(&self, work: F) -> F::Output {
         let mut sessions = SESSIONS.try_with(Vec::clone).unwrap_or_default();
         if self.find(&sessions).is_none() {

@@ -65,7 +65,7 @@ pub struct AdvisoryLocks {
     wait: Duration,
 }
 
-/// The exclusive locks of one namespace, for the patterns.
+/// The exclusive locks of one namespace, as [`tenure_core::patterns`] take them.
 #[derive(Clone)]
 pub struct NamespaceLocks {
     locks: AdvisoryLocks,
@@ -102,18 +102,18 @@ impl EntityGuard for Guard {
     }
 }
 
-/// One logical unit of work: it never waits for what it holds itself.
+/// One logical unit of work, which never waits for a lock of its own.
 #[derive(Clone)]
 pub struct Session {
     pub(super) locks: AdvisoryLocks,
     held_keys: Arc<HeldKeys>,
 }
 
-/// The number of connections.
+/// The connections of the pool, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolState {
-    /// The number of open connections that nobody uses.
+    /// The number of open connections that are not in use.
     pub kept: usize,
     /// The number of locks that can still be held at once.
     pub free: usize,
@@ -137,7 +137,7 @@ impl AdvisoryLocks {
         open_with_retry(&address, settings.open, open).await
     }
 
-    /// Begins with a connection that is proved, to a database that has the tables.
+    /// Makes the service of a connection that is proved, to a database that has the tables.
     pub(crate) async fn on(
         address: Arc<Address>,
         settings: &Settings,
@@ -172,7 +172,7 @@ impl AdvisoryLocks {
     ///
     /// # Errors
     ///
-    /// As [`Session::lock`].
+    /// Errors of [`Session::lock`].
     pub async fn lock(&self, namespace: Namespace, id: i32, wait: Duration) -> Result<Guard> {
         self.session_of_scope().lock(namespace, id, wait).await
     }
@@ -182,7 +182,7 @@ impl AdvisoryLocks {
     ///
     /// # Errors
     ///
-    /// As [`Session::lock_or_skip`].
+    /// Errors of [`Session::lock_or_skip`].
     pub async fn lock_or_skip(&self, namespace: Namespace, id: i32) -> Result<Option<Guard>> {
         self.session_of_scope().lock_or_skip(namespace, id).await
     }
@@ -191,7 +191,7 @@ impl AdvisoryLocks {
     ///
     /// # Errors
     ///
-    /// As [`Session::lock`].
+    /// Errors of [`Session::lock`].
     pub async fn lock_shared(
         &self,
         namespace: Namespace,
@@ -203,12 +203,12 @@ impl AdvisoryLocks {
             .await
     }
 
-    /// Takes a shared lock if nobody holds it exclusively, in the session of the
+    /// Takes a shared lock if it is not held exclusively, in the session of the
     /// [scope](Self::scope) or one of its own.
     ///
     /// # Errors
     ///
-    /// As [`Session::lock_or_skip`].
+    /// Errors of [`Session::lock_or_skip`].
     pub async fn lock_shared_or_skip(
         &self,
         namespace: Namespace,
@@ -221,7 +221,7 @@ impl AdvisoryLocks {
 
     /// Lists every holder and waiter of an advisory lock in this database, of Tenure or not.
     ///
-    /// It has a connection of its own, so it answers when all are in use.
+    /// The listing has a connection of its own, so it answers while all others are in use.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl AdvisoryLocks {
         monitor::list(&self.pool.address, Instant::now() + self.wait).await
     }
 
-    /// Returns the error of work that asks for a key it holds already.
+    /// Returns the error for work that asks for a key it holds already.
     ///
     /// # Errors
     ///
@@ -261,7 +261,7 @@ impl Session {
             .await
     }
 
-    /// Takes an exclusive lock if it is free. Returns `None` if anybody holds it, this session
+    /// Takes an exclusive lock if it is free. Returns `None` if any session holds it, this one
     /// included.
     ///
     /// # Errors
@@ -276,7 +276,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Session::lock).
+    /// Errors of [`lock`](Session::lock).
     pub async fn lock_shared(
         &self,
         namespace: Namespace,
@@ -287,11 +287,11 @@ impl Session {
             .await
     }
 
-    /// Takes a shared lock if nobody holds it exclusively.
+    /// Takes a shared lock if it is not held exclusively.
     ///
     /// # Errors
     ///
-    /// As [`lock_or_skip`](Session::lock_or_skip).
+    /// Errors of [`lock_or_skip`](Session::lock_or_skip).
     pub async fn lock_shared_or_skip(
         &self,
         namespace: Namespace,
@@ -304,8 +304,8 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Session::lock); `BadInput` for the mode upgradeable, which advisory locks do not
-    /// have.
+    /// Errors of [`lock`](Session::lock); `BadInput` for the mode upgradeable, which advisory locks
+    /// do not have.
     pub async fn acquire(&self, key: Key, mode: Mode, wait: Duration) -> Result<Guard> {
         duration::check_wait(wait)?;
         match self.ask(Step::Lock, key, mode, wait)? {
@@ -320,7 +320,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// As [`lock_or_skip`](Session::lock_or_skip); `BadInput` for the mode upgradeable.
+    /// Errors of [`lock_or_skip`](Session::lock_or_skip); `BadInput` for the mode upgradeable.
     pub async fn try_acquire(&self, key: Key, mode: Mode) -> Result<Option<Guard>> {
         match self.ask(Step::Try, key, mode, self.locks.wait)? {
             None => Ok(None),

@@ -1,13 +1,13 @@
-//! The time since when a lock is held, shown by the server without a row of ours.
+//! The time since when a lock is held, which the server shows without a row of ours.
 //!
-//! 1. Until the first probe the last thing a holder asked is its grant: it holds since that was
-//!    answered, which is `state_change` in `pg_stat_activity`.
+//! 1. Until the first probe the last statement of a holder is its grant: the lock is held since
+//!    that was answered, which is `state_change` in `pg_stat_activity`.
 //! 2. The first probe, 500 ms later, puts the time into the connection's application name, where
-//!    everybody can read it: `tenure advisory, since 2026-01-31T12:00:00.000Z`.
-//! 3. A release that finds that done puts the name back, in the same round trip.
+//!    every role can read it: `tenure advisory, since 2026-01-31T12:00:00.000Z`.
+//! 3. A release that finds the name changed puts it back, in the same round trip.
 //!
-//! So a lock that is held for less than half a second costs nothing more. Between 2 and 3 a crash
-//! ends the connection.
+//! A lock that is held for less than half a second costs nothing more. A crash between 2 and 3 ends
+//! the connection, and the name with it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use tokio_postgres::{Client, Error};
 /// The text between the name and the time.
 const SINCE: &str = ", since ";
 
-/// The room for a name. The server keeps 63 bytes: the time and what is before it take 32.
+/// The room for a name. The server keeps 63 bytes: the time and the text before it take 32.
 const NAME_BYTES_MAX: usize = 31;
 
 const SHOW: &str = "
@@ -37,7 +37,8 @@ impl Name {
         Self(name.into())
     }
 
-    /// Shows that a lock has been held for so long. Returns the backend, so it is a probe as well.
+    /// Shows that a lock has been held for `held_ms`. Returns the backend, so it is a probe as
+    /// well.
     pub(super) async fn set_held_since(&self, client: &Client, held_ms: u64) -> Result<i32, Error> {
         let mut cut = self.0.len().min(NAME_BYTES_MAX);
         while !self.0.is_char_boundary(cut) {
@@ -51,7 +52,7 @@ impl Name {
         Ok(rows.first().map_or(0, |row| row.get(0)))
     }
 
-    /// Shows the name alone.
+    /// Shows the name without a time.
     pub(super) async fn clear_held_since(&self, client: &Client) -> Result<(), Error> {
         let name: &str = &self.0;
         client.query_typed(HIDE, &[(&name, Type::TEXT)]).await?;
@@ -62,9 +63,10 @@ impl Name {
 /// Returns the time in the name of a connection of ours.
 pub(super) fn in_name(name: &str) -> Option<Timestamp> {
     let (ours, time) = name.rsplit_once(SINCE)?;
-    match ours.starts_with("tenure") {
-        true => time.parse().ok(),
-        false => None,
+    if ours.starts_with("tenure") {
+        time.parse().ok()
+    } else {
+        None
     }
 }
 

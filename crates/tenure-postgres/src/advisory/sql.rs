@@ -1,11 +1,11 @@
-//! Every statement on a lock, prepared once a connection.
+//! Every statement on a lock, prepared once for each connection.
 //!
-//! All run on their own (autocommit), and each reply carries `pg_backend_pid()`. None reads or
+//! Each runs on its own (autocommit), and each reply carries `pg_backend_pid()`. None reads or
 //! writes a row, so none relies on isolation.
 //!
 //! - CASE draws the token after the lock is granted, and only then.
 //! - `lock_timeout` is set on the connection, ahead of the grant in the same round trip, and only
-//!   when it is another than the last one there.
+//!   when it differs from the last one there.
 //! - A grant is marked, so that the last statement of a connection shows since when it holds.
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use crate::connect::Connection;
 /// The beginning of the statement of a grant.
 pub(super) const GRANT_MARK: &str = "SELECT /* tenure grants */";
 
-/// Returns the process of the session, which is the same for as long as the session is.
+/// Returns the process of the session, which never changes while the session lasts.
 const PROBE: &str = "SELECT pg_catalog.pg_backend_pid()";
 
 /// Unlocks everything the session holds.
@@ -65,7 +65,8 @@ pub(super) struct LockAnswer {
 }
 
 impl Prepared {
-    /// Makes sure that the counter has not gone back, and starts the task that proves what is held.
+    /// Makes sure that the counter has not gone back, and starts the task that proves the lock that
+    /// is held.
     pub(super) async fn new(connection: Connection, name: &Name) -> tenure_core::Result<Self> {
         let preparing = connection.client().prepare(PROBE);
         let (sequence, probe) = tokio::join!(tokens::prove(&connection), preparing);
@@ -83,7 +84,7 @@ impl Prepared {
         })
     }
 
-    /// Asks for the lock. The limit counts for a request that waits.
+    /// Asks for the lock. The limit applies to a request that waits.
     pub(super) async fn grant(
         &mut self,
         step: Step,
@@ -99,7 +100,7 @@ impl Prepared {
         } else {
             self.limit = None;
             let setting = format!("SET lock_timeout = {}", limit.0);
-            // Polled in this order, so sent in this order.
+            // The two are polled in this order, and so sent in this order.
             let (set, row) = tokio::join!(biased; client.batch_execute(&setting), granting);
             set?;
             self.limit = Some(limit);
@@ -131,7 +132,7 @@ impl Prepared {
     }
 }
 
-/// Makes a statement with the numbers of a key as its values: two of 32 bits, or one of 64.
+/// Runs a statement with the numbers of a key as its values: two of 32 bits, or one of 64.
 async fn query_one(client: &Client, statement: &Statement, key: Key) -> Result<Row, Error> {
     match key {
         Key::Pair(namespace, id) => client.query_one(statement, &[&namespace.get(), &id]).await,
@@ -158,15 +159,16 @@ fn text(step: Step, mode: Mode, form: i16, sequence: Sequence) -> (String, &'sta
         let text = format!("SELECT {call}, pg_catalog.pg_backend_pid()");
         return (text, types);
     }
-    // The function that waits returns nothing, which is not null.
+    // The waiting function returns void, which is not null.
     let granted = match step {
         Step::Lock => format!("{call} IS NOT NULL"),
         _ => call,
     };
     let sequence = sequence.sql();
-    let token = match exclusive {
-        true => format!("pg_catalog.nextval({sequence})"),
-        false => format!("coalesce(pg_catalog.pg_sequence_last_value({sequence}), 0)"),
+    let token = if exclusive {
+        format!("pg_catalog.nextval({sequence})")
+    } else {
+        format!("coalesce(pg_catalog.pg_sequence_last_value({sequence}), 0)")
     };
     let text =
         format!("{GRANT_MARK} CASE WHEN {granted} THEN {token} END, pg_catalog.pg_backend_pid()");

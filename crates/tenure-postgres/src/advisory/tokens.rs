@@ -3,58 +3,59 @@
 //! # The rule
 //!
 //! A database has one counter, the sequence `tenure.advisory_tokens`. An exclusive grant draws from
-//! it in the very statement that grants, after the lock: so of two grants of a key the later one
-//! has the higher token. A shared grant carries what was drawn last by anybody: not below any
-//! earlier exclusive grant of its key, and below every later one.
+//! it in the very statement that grants, after the lock: the later of two grants of a key has the
+//! higher token. A shared grant carries the number that was drawn last, by whatever session: it is
+//! not below any earlier exclusive grant of its key, and below every later one.
 //!
-//! A draw does not wait for the disk. So the counter may come back lower after a crash, a failover
-//! or a restore; and then it is put ahead before anybody draws:
+//! A draw does not wait for the disk, so the counter may come back lower after a crash, a failover
+//! or a restore. Then it is put ahead before any program draws:
 //!
 //! > to the clock in microseconds, or to the last number that is left and a million, whichever is
 //! > higher.
 //!
-//! The counter stays behind the clock by itself, as nobody draws a million numbers a second.
+//! The counter stays behind the clock by itself, as no server draws a million numbers a second.
 //!
 //! # The proof that nothing was lost
 //!
-//! `tenure.advisory_epoch` has a row that was written after the counter was last put ahead. It is
-//! good as long as all of these are so:
+//! `tenure.advisory_epoch` has a row that was written after the counter was last put ahead. The row
+//! is good as long as all of these hold:
 //!
-//! | what is compared | what it tells |
+//! | compared | meaning |
 //! |---|---|
 //! | the row is there | the table is unlogged: crash recovery, also that after a single killed backend, and the promotion of a standby empty it |
 //! | the start of the server | the files are not those of a server that was stopped, copied and put back |
-//! | the database | it is no copy of another database |
-//! | the sequence | nobody made it anew: `pg_restore --clean`, a dropped schema |
+//! | the database | the database is no copy of another one |
+//! | the sequence | it was not made anew, as by `pg_restore --clean` or after a dropped schema |
 //! | the row's writer is its `xmin` | the row itself was not put back by a restore of data only |
 //!
 //! # Protocol
 //!
 //! For each connection, when it is opened and before it is used:
 //!
-//! 1. Look whether the row is good, and note the sequence by its number. It is: done, in one round
-//!    trip.
-//! 2. Else begin a transaction and lock the table. Of many that come at once one goes on; the
-//!    others wait for its commit.
-//! 3. Look again, in a statement of its own, which sees what was committed meanwhile.
-//! 4. Not good: put the counter ahead, replace the row, commit.
+//! 1. Look whether the row is good, and note the sequence by its number. If it is good, that is
+//!    all, in one round trip.
+//! 2. Else begin a transaction and lock the table. If many come at once, one goes on and the others
+//!    wait for its commit.
+//! 3. Look again, in a statement of its own, which sees changes that were committed meanwhile.
+//! 4. If it still is not good, put the counter ahead, replace the row, commit.
 //!
 //! | crash or race | what happens |
 //! |---|---|
-//! | we die in 4 before the commit | the counter is ahead, the row is not there: the next one puts it ahead again |
-//! | the server dies at any moment | every connection ends, and the table is empty: the next one puts it ahead |
-//! | others draw during 4 | they draw from the same counter; the million covers what they draw between the look at it and the change |
+//! | we die in 4 before the commit | the counter is ahead, the row is not there: the next connection puts it ahead again |
+//! | the server dies at any moment | every connection ends, and the table is empty: the next connection puts it ahead |
+//! | others draw during 4 | they draw from the same counter; the million covers the draws between the look at it and the change |
 //! | the sequence is dropped while connections are open | they know it by number, not by name: a grant fails, and its connection ends |
-//! | the counter is set back by hand, or by a restore of data only, while connections are open | a process that draws below what it drew before puts it ahead, and draws again while it holds the lock |
+//! | the counter is set back by hand, or by a restore of data only, while connections are open | a process that draws a lower number than before puts the counter ahead, and draws again while it holds the lock |
 //!
-//! A connection never outlives its server, so a good row stays good for as long as the connection.
+//! A connection never outlives its server, so a good row stays good as long as the connection
+//! lasts.
 //!
 //! # Assumptions
 //!
 //! - After a crash, a failover or a restore the database's clock is not behind the tokens that were
 //!   lost with it; or fewer than a million were lost, which is more than a server draws before they
 //!   are on disk.
-//! - Nobody sets the counter back while programs are connected that have not drawn from it
+//! - The counter is not set back while programs are connected that have not drawn from it
 //!   themselves.
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -102,8 +103,8 @@ const LOOK: &str = "
          pg_catalog.pg_database AS d
     WHERE d.datname = pg_catalog.current_database()";
 
-/// The lock lets nobody write the row, and everybody read it. An administrator's `lock_timeout`
-/// does not count here.
+/// The lock keeps others from writing the row, and lets them read it. An administrator's
+/// `lock_timeout` does not count here.
 const BEGIN: &str = "
     BEGIN;
     SET LOCAL lock_timeout = 0;
@@ -126,8 +127,8 @@ fn put_ahead(sequence: Sequence, beyond: i64) -> String {
     )
 }
 
-/// Makes sure that the counter has not gone back, or puts it ahead. The connection no longer waits
-/// for the disk.
+/// Makes sure that the counter has not gone back, or puts it ahead. From then on commits of the
+/// connection do not wait for the disk.
 pub(super) async fn prove(connection: &Connection) -> Result<Sequence> {
     let (sequence, good) = look(connection).await?;
     if good {
@@ -143,8 +144,8 @@ pub(super) async fn prove(connection: &Connection) -> Result<Sequence> {
     Ok(sequence)
 }
 
-/// Draws beyond a token, from a counter that was set back. The caller holds the lock that the token
-/// is for.
+/// Draws a token beyond `token`, from a counter that was set back. The caller holds the lock that
+/// the token is for.
 pub(super) async fn draw_beyond(
     connection: &Connection,
     sequence: Sequence,
@@ -157,7 +158,7 @@ pub(super) async fn draw_beyond(
     Ok(rows.first().map_or(0, |row| row.get(0)))
 }
 
-/// Returns a token as the database gave it.
+/// Returns the token of a number that the database gave.
 pub(super) fn token(number: i64) -> Result<Token> {
     u64::try_from(number)
         .ok()

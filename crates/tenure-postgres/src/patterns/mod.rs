@@ -1,7 +1,8 @@
 //! Patterns for locks, as calls that programs on a shared database need again and again.
 //!
 //! Patterns that need nothing of PostgreSQL are in [`tenure_core::patterns`], and take
-//! [`AdvisoryLocks::of`](crate::advisory::AdvisoryLocks::of) a namespace. Here is one besides:
+//! [`AdvisoryLocks::of`](crate::advisory::AdvisoryLocks::of) a namespace. This one needs
+//! PostgreSQL:
 //!
 //! | call | when |
 //! |---|---|

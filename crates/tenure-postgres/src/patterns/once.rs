@@ -1,12 +1,12 @@
 //! Expensive work on a row, done by one caller.
 //!
-//! 1. Lock the row without waiting, inside a savepoint. Somebody else has it: back to the
-//!    savepoint, so that the caller's transaction goes on, and nothing is done.
-//! 2. Look at the row as it is now. It is done: that is the answer.
-//! 3. Work. The row stays locked until the caller's transaction ends, so the caller writes the
-//!    result in it.
+//! 1. Lock the row without waiting, inside a savepoint. If another transaction has it, go back to
+//!    the savepoint, so that the caller's transaction goes on, and do nothing.
+//! 2. Look at the row as it is now. If the work is done, that is the answer.
+//! 3. Do the work. The row stays locked until the caller's transaction ends, so the caller writes
+//!    the result in it.
 //!
-//! A crash at any step ends the transaction, and frees the row for the next one.
+//! A crash at any step ends the transaction, and frees the row for the next caller.
 
 use std::future::Future;
 
@@ -14,11 +14,12 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Transaction};
 
-/// Works on a row. Returns `None` if somebody else does so at this moment, or there is no such row.
+/// Works on a row. Returns `None` if another transaction has the row locked, or there is no such
+/// row.
 ///
 /// `select` finds one row by its parameters, without a lock clause: ` FOR UPDATE NOWAIT` is added.
-/// `done` returns what is there already, and then no work is done. The caller writes the result of
-/// the work in the same transaction, and commits.
+/// `done` returns the result if it is there already, and then no work is done. The caller writes
+/// the result of the work in the same transaction, and commits.
 ///
 /// # Errors
 ///
@@ -43,7 +44,8 @@ where
     }
 }
 
-/// Returns the row, locked, as it is now, or `None` if it is not there or somebody else has it.
+/// Returns the row, locked, as it is now, or `None` if it is not there or another transaction has
+/// it.
 async fn lock_row(
     transaction: &mut Transaction<'_>,
     select: &str,
@@ -53,7 +55,7 @@ async fn lock_row(
     let locking = format!("{select} FOR UPDATE NOWAIT");
     match savepoint.query_opt(&locking, parameters).await {
         Ok(row) => {
-            // The lock stays: it belongs to the outer transaction then.
+            // The lock stays: it now belongs to the outer transaction.
             savepoint.commit().await?;
             Ok(row)
         }

@@ -1,25 +1,25 @@
 //! The check that an existing schema `tenure` is ours to use.
 //!
 //! Code that is attached to a table, a trigger for instance, runs with the rights of the role that
-//! uses the table. So before anything in the schema is used, one look at the catalogue tells two
-//! things:
+//! uses the table. Before anything in the schema is used, one look at the catalogue therefore finds
+//! two things:
 //!
-//! 1. The roles that can change it: the owners of the schema and of what is in it, and those with
-//!    CREATE on the one or TRIGGER on the other. Each must be a superuser, the owner of the
-//!    database, or the role that connects. For a superuser each must be a superuser: nobody else
-//!    may decide what runs with those rights. To be a member of the owner is not enough, as a role
-//!    can be made a member without being asked: until PostgreSQL 14 by a role that logs in as the
-//!    owner, and since 16 by a role that has CREATEROLE and made it.
+//! 1. The roles that can change it: the owners of the schema and of the objects in it, and the
+//!    roles with CREATE on the schema or TRIGGER on an object. Each must be a superuser, the owner
+//!    of the database, or the role that connects. If the role that connects is a superuser, each
+//!    must be one: no other role may decide what runs with those rights. Membership in the owner is
+//!    not enough, as a role can be made a member without being asked: until PostgreSQL 14 by a role
+//!    that logs in as the owner, and since 16 by a role that has CREATEROLE and made it.
 //! 2. The objects in it that no step made. The steps of newer versions only add to [`LOOK`], so it
 //!    knows the tables of every older version.
 //!
-//! A change by a role of 1 after the look is not seen. That is why 1 is asked even where 2 finds
-//! nothing, and why SECURITY.md says what the owner of a schema can do.
+//! A change by a role of 1 after the look is not seen. For that reason 1 is asked even where 2
+//! finds nothing, and SECURITY.md says what the owner of a schema can do.
 //!
-//! The view is for people, and nothing here reads it: its definition runs nothing unless someone
-//! asks it. Plain indexes are not looked at: they run no code that a role could bring along, and
-//! REINDEX makes new ones. The same holds for event triggers, operator classes, casts and base
-//! types: only a superuser makes those.
+//! The view is for people, and nothing here reads it: its definition runs nothing unless a person
+//! queries it. Plain indexes are not looked at: they run no code that a role could bring along, and
+//! REINDEX makes new ones. Event triggers, operator classes, casts and base types are not looked at
+//! either: only a superuser makes those.
 
 use tenure_core::{Error, Result};
 use tokio_postgres::Row;
@@ -30,19 +30,19 @@ use crate::connect::Connection;
 /// The schema that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SchemaContent {
-    /// No schema.
+    /// There is no schema of that name.
     Nothing,
-    /// A schema with nothing in it.
+    /// The schema has nothing in it.
     Empty,
-    /// A schema with the tables of some version.
+    /// The schema has the tables of some version.
     Tables,
 }
 
 /// Relies on no isolation: one look at the catalogue. It is not prepared, as it is asked once.
 ///
-/// `advisory_holders` and `advisory_last` are made no more. Databases from before the first release
-/// have them. 16384 is the first number of what was made after the server was set up. A function is
-/// known by its source: a step that makes or replaces one is added here.
+/// `advisory_holders` and `advisory_last` are no longer made; databases from before the first
+/// release have them. 16384 is the first number of objects made after the server was set up. A
+/// function is known by its source: a step that makes or replaces one is added here.
 const LOOK: &str = "
     WITH me AS (
         SELECT oid, rolname, rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user
@@ -146,9 +146,10 @@ fn judge(row: &Row, address: &Address) -> Result<SchemaContent> {
         let problem = format!("{address}: {problem}");
         Err(Error::configuration(problem, remedy))
     };
-    let whose = match is_super {
-        true => format!("{role}, a superuser"),
-        false => role.clone(),
+    let whose = if is_super {
+        format!("{role}, a superuser")
+    } else {
+        role.clone()
     };
     if !owners.is_empty() {
         let owners = owners.join(" and ");

@@ -2,21 +2,21 @@
 //!
 //! # The steps
 //!
-//! 1. The empty case, one statement and one round trip: if nobody holds the resource and nobody
-//!    waits, which the row of the resource says (`alone`), and the order of the request is the
-//!    written one (`order`), the lease is granted. `ON CONFLICT DO UPDATE … WHERE` looks at the
-//!    newest version of the row, after it has locked it, so of two requests that meet here one is
-//!    granted and the other finds nothing.
+//! 1. The empty case is one statement and one round trip: the lease is granted if the resource has
+//!    no holder and no waiter, as its row says (`alone`), and the order of the request is the
+//!    written one (`order`). `ON CONFLICT DO UPDATE … WHERE` looks at the newest version of the
+//!    row, after it has locked it, so if two requests meet here one is granted and the other finds
+//!    nothing.
 //! 2. Else a request that waits registers with the `listener`, before it has a place in line: it
-//!    misses no wake-up, and nobody takes it for dead.
-//! 3. A step loads everything and decides; an order that is not the written one is adopted first,
+//!    misses no wake-up, and no other process takes it for dead.
+//! 3. A step loads everything and decides. If the order is not the written one, it is first adopted
 //!    or refused. The lease is granted, or the request takes its place in line.
 //! 4. The request waits (`wait`).
 //!
 //! A connection that is lost during 1 or 3 leaves the outcome unknown. The request is made again,
 //! by the id of the lease: the step finds the lease, or the waiter, and continues with it. A future
-//! that is dropped takes back what it got (`cleanup`). A crash leaves a lease that expires, or a
-//! waiter that is passed over once its process is no longer seen.
+//! that is dropped takes back its lease or its place (`cleanup`). A crash leaves a lease that
+//! expires, or a waiter that is passed over once its process is no longer seen.
 //!
 //! The empty case reads the clock after the row is locked, like every step: in the expressions of
 //! the update, and in the select that reads from it.
@@ -50,15 +50,15 @@ pub(super) enum StepOutcome {
     Again,
 }
 
-/// The pause before a request asks again that this process itself keeps waiting.
+/// The pause before a request asks again while this process itself keeps it waiting.
 const CLEANUP_PAUSE: Duration = Duration::from_millis(20);
 
-/// The behaviour of a request if something that this process is about to take back is in its way.
+/// The behaviour of a request that meets a lease which this process is about to take back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnPendingCleanup {
-    /// It waits for the clean-up, and asks again.
+    /// The request waits for the clean-up, and asks again.
     Wait,
-    /// It reports what it found.
+    /// The request reports what is in its way.
     Report,
 }
 
@@ -66,8 +66,8 @@ impl Inner {
     pub(super) async fn acquire(&self, request: &Request) -> Result<Option<Lease>> {
         let mut retry = Retry::of(request.wait, self.retry_policy());
         let mut queued = QueuedRequest::new(self, Awaited::Lease(request.clone()))?;
-        // Repeated until it is answered: it creates the row of the resource, which the steps rely
-        // on.
+        // This is repeated until it is answered: it creates the row of the resource, on which the
+        // steps rely.
         loop {
             let empty = queued.ask(|store, awaited| async move {
                 match &*awaited {
@@ -87,7 +87,7 @@ impl Inner {
         queued.until_answered(&mut retry).await
     }
 
-    /// Grants the lease if nobody holds the resource or waits for it, whatever the mode and the
+    /// Grants the lease if the resource has no holder and no waiter, whatever the mode and the
     /// capacity. Returns `None` otherwise.
     pub(super) async fn acquire_uncontended(&self, request: &Request) -> Result<Option<Lease>> {
         const ACQUIRE: &str = concat!(
@@ -141,8 +141,8 @@ impl Inner {
         Ok(Some(new_lease(request, token(&row, 0)?, &moment, expires)))
     }
 
-    /// Asks in a step. A request that would be turned away waits first for what this process itself
-    /// is about to take back: until its own time is over, or for a moment if it does not wait.
+    /// Asks in a step. A request that would be turned away first waits for the clean-up of this
+    /// process: at most for the request's own time, or for a moment if it does not wait.
     pub(super) async fn ask_in_step(
         &self,
         awaited: &Awaited,
@@ -169,8 +169,8 @@ impl Inner {
         }
     }
 
-    /// Returns `None` if the request would be turned away for something that this process is about
-    /// to take back, or if its order was written down just now.
+    /// Returns `None` if the request would be turned away for a lease that this process is about to
+    /// take back, or if its order was written down just now.
     async fn acquire_once(
         &self,
         awaited: &Awaited,
@@ -207,9 +207,8 @@ impl Inner {
         step.answer(awaited, on_pending).await
     }
 
-    /// Acquires what was never locked before. The empty case creates the row of a resource, and no
-    /// row is ever deleted: it is missing only because the order of the request was not the written
-    /// one.
+    /// Acquires a resource that has no row yet. The empty case creates that row, and none is ever
+    /// deleted: it is missing only because the order of the request was not the written one.
     async fn acquire_without_row(&self, request: &Request) -> Result<Option<StepOutcome>> {
         let Some(order) = self.order() else {
             return Err(Error::Internal(format!("{} has no row", request.resource)));
@@ -221,8 +220,8 @@ impl Inner {
 }
 
 impl Step<'_> {
-    /// Decides on a request, writes what follows from it, and commits. Returns `None` if the request
-    /// would be turned away for something that this process is about to take back.
+    /// Decides on a request, writes the changes, and commits. Returns `None` if the request would
+    /// be turned away for a lease that this process is about to take back.
     pub(super) async fn answer(
         mut self,
         awaited: &Awaited,
@@ -266,8 +265,8 @@ impl Step<'_> {
         }
     }
 
-    /// Returns the deadline of the caller on the clock of the database: the time that is left
-    /// counts from now.
+    /// Returns the deadline of the caller on the clock of the database: now, and the time that is
+    /// left.
     fn until(&self, wait: Wait) -> Wait {
         match wait {
             Wait::No => Wait::No,

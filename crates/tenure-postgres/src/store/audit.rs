@@ -2,12 +2,11 @@
 //!
 //! # Order
 //!
-//! Entries are numbered when they are written and seen when their transaction commits, so one may
-//! appear before another with a lower number. Those of one resource never do: its row is locked
-//! from before the number is drawn until the commit. A page that ends at such a gap, where
-//! something may still appear, ends before it, so that a reader that continues by its cursor misses
-//! nothing. A gap that is older than [`IN_FLIGHT`] stays empty: it was a transaction that was taken
-//! back.
+//! Entries are numbered when they are written and seen when their transaction commits, so an entry
+//! may appear before another with a lower number. Entries of one resource never do: its row is
+//! locked from before the number is drawn until the commit. A page ends before the first gap where
+//! an entry may still appear, so that a reader that continues by its cursor misses nothing. A gap
+//! older than [`IN_FLIGHT`] stays empty: its transaction was rolled back.
 
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +24,7 @@ use super::sql::{Sql, Statement, values};
 const WINDOW: usize = 10_000;
 /// The number of entries that one call steps over.
 const ROWS_MAX: usize = 50_000;
-/// No transaction of ours takes longer: the server ends one that idles.
+/// The longest time that a transaction of ours takes: the server ends one that idles.
 const IN_FLIGHT: Duration = Duration::from_secs(15);
 
 /// Returns the statement that appends an entry, in the transaction of the change it records.
@@ -52,7 +51,7 @@ pub(super) fn append(entry: &NewEntry, ends: bool, moment: &Moment) -> Statement
 
 impl Inner {
     /// One page, oldest first. The record is read in windows of numbers, at most 50,000 rows a
-    /// call: where few of them are wanted, a page is short and has a cursor all the same.
+    /// call: where few of them are wanted, a page may be short and still have a cursor.
     ///
     /// Relies on no isolation: entries are never changed.
     pub(super) async fn audit(&self, query: &AuditQuery) -> Result<AuditPage> {
@@ -100,7 +99,7 @@ impl Inner {
         Ok(page(told, Some(after.to_string())))
     }
 
-    /// Returns who broke a lease and why, if it ended by that.
+    /// Returns who broke a lease and why, if the lease ended by a break.
     pub(super) async fn break_reason(&self, lease: &LeaseId) -> Result<Option<String>> {
         const SELECT: &str =
             "SELECT reason FROM tenure.audit WHERE lock_id = $1 AND ends AND action = $2";

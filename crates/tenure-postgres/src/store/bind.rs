@@ -1,14 +1,14 @@
-//! A set is complete: its leases get the time their asker wants.
+//! Binds a complete set: its leases get the time that their asker wants.
 //!
-//! Until this step they have the time of a guard and are renewed like one. From then on they belong
-//! to no process: their rows name none, and any caller that knows their ids renews and releases
-//! them. One durable transaction binds all of them, with the key they were asked under: after a
-//! crash either all have their time and the key names them, or none has and they expire. A second
-//! try, because the answer was lost, does the same once more.
+//! Until this step the leases have the time of a guard's lease and are renewed like one. From then
+//! on they belong to no process: their rows name none, and any caller that knows their ids renews
+//! and releases them. One durable transaction binds all of them, with the key they were asked
+//! under: after a crash either all have their time and the key names them, or none has and they
+//! expire. A second try, made because the answer was lost, writes all of it once more.
 //!
-//! If this is dropped during its commit it runs to its end, and then gives the key up: its guards
-//! release leases that nobody was told of, and the next request under the key must not find leases
-//! that are over.
+//! A bind that is dropped during its commit runs to its end, and then gives the key up: the guards
+//! release these leases, of which no caller was told, and the next request under the key must not
+//! find leases that are over.
 //!
 //! The rows of the resources are locked in the order of their names, so two sets that share some
 //! never wait for each other; the row of the key is locked after them, and taking a key locks

@@ -1,10 +1,10 @@
-//! A person breaks a lease.
+//! The break of a lease by a person.
 //!
-//! The lease becomes revoking: nobody else is granted until its holder confirms its stop
-//! by releasing it, or ten seconds have passed. A holder that is alive finds out when it next
-//! proves its lease; one that waits for its upgrade is woken at once.
+//! The lease becomes revoking: no other request is granted until its holder confirms its stop by
+//! releasing it, or ten seconds have passed. A holder that is alive finds out when it next proves
+//! its lease; a holder that waits for its upgrade is woken at once.
 //!
-//! This is one step. A crash before its commit leaves the lease as it was. If the answer to the
+//! A break is one step. A crash before its commit leaves the lease as it was. If the answer to the
 //! commit is lost the step is made again, and finds its own note.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,11 +1,12 @@
-//! The changes of a decision, as statements of a step: one or two for each, sent with its commit.
+//! The changes of a decision, as statements of a step: one or two for each change, sent with the
+//! commit.
 //!
 //! Each statement finds its row by a key that the step has read under the lock of the resource, so
-//! none misses, and none needs an answer. A changed lease is also changed in the rows that the step
-//! has loaded.
+//! none misses its row, and no answer is needed. A changed lease also changes in the rows that the
+//! step has loaded.
 //!
 //! A holder that `decide` treats as bound to its session is an offer here, which ends with its
-//! process. Every other grant is lease-bound from its first moment: it begins with the time to live
+//! process. Every other grant has an expiry from its first moment: it begins with the time to live
 //! of the store.
 
 use std::time::Duration;
@@ -162,7 +163,8 @@ impl Step<'_> {
         held.holder.upgraded = upgraded;
         held.upgraded_by = by;
         let lease = held.lease.clone();
-        // An upgrade that waited was asked for by its waiter, not by whoever ends its wait.
+        // An upgrade that waited was asked for by its waiter, not by the request that ends its
+        // wait.
         let asked = asked.or_else(|| self.actor.clone());
         let step = std::mem::replace(&mut self.actor, asked);
         self.audit(mode_action(mode), &lease, None, false);
@@ -170,8 +172,8 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Takes a lease up, or marks it as being broken. A lease that is taken up has its time from
-    /// then on.
+    /// Takes a lease up, or marks it as being broken. The time of a lease begins when it is taken
+    /// up.
     fn set_state(&mut self, id: &LeaseId, state: HolderState) -> Result<()> {
         const UPDATE: &str =
             "UPDATE tenure.dal_locks SET state = $2, until = $3 WHERE lock_id = $1";
@@ -230,7 +232,7 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Ends a lease, and writes to the audit how it ended.
+    /// Ends a lease, and records the end in the audit.
     pub(super) fn remove_lease(&mut self, held: &LeaseRow, end: End) {
         const DELETE: &str = "WITH c AS (DELETE FROM tenure.lease_claims WHERE lock_id = $1) \
             DELETE FROM tenure.dal_locks WHERE lock_id = $1";

@@ -30,7 +30,8 @@ impl Inner {
             return Ok(());
         };
         let entry = NewEntry::of_circle(awaited, &circle);
-        // Not tried again: an entry must not be there twice, and the refusal stands without it.
+        // This is not tried again: an entry must not be there twice, and the refusal stands without
+        // it.
         let entry = audit::append(&entry, false, &moment);
         drop(self.lend().await?.rows(&entry).await);
         Err(Error::Deadlock {
@@ -44,8 +45,8 @@ impl Inner {
         Ok(find_all(&lines))
     }
 
-    /// Returns everything that is waited for, and the time of the look; nothing where more wait
-    /// than a search reads.
+    /// Returns every line, and the time of the look. Returns no line if more requests wait than a
+    /// search reads.
     async fn lines(&self) -> Result<(Vec<Line>, Moment)> {
         const SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
         const WAITERS: &str = concat!(

@@ -2,18 +2,18 @@
 //!
 //! A claim counts only while the process that made it is seen (`listener`): a job claims for as
 //! long as its own worker lives. A recovery checks that at its own moment; if a resource is loaded
-//! for a decision, the same statement does (`load`).
+//! for a decision, the loading statement checks it (`load`).
 //!
 //! # The steps of a claim
 //!
 //! 1. The row of the process is fresh (`presence`). A crash here leaves only that row, for a few
 //!    seconds.
-//! 2. The row of the resource is locked, so that nobody recovers the lease meanwhile, and the lease
-//!    is looked for.
+//! 2. The row of the resource is locked, so that no process recovers the lease meanwhile, and the
+//!    lease is looked for.
 //! 3. The claim is written and committed. From here on the lease is safe.
 //!
-//! It ends with the lease (`change`), by [`Inner::unclaim`], with its session, or when its process
-//! is no longer seen.
+//! A claim ends with the lease (`change`), by [`Inner::unclaim`], with its session, or when its
+//! process is no longer seen.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::inner::Inner;
 use super::row::text;
 use super::sql::{Flush, Sql, Statement, values};
 
-/// Returns an active claimant of each of these leases that has one. Relies on no isolation: the
+/// Returns one active claimant of each of these leases that has any. Relies on no isolation: the
 /// answer is for people.
 pub(super) async fn claimants(sql: &Sql, leases: &[&str]) -> Result<Vec<(String, String)>> {
     const SELECT: &str = "SELECT DISTINCT ON (c.lock_id) c.lock_id, c.claimant \
@@ -47,9 +47,10 @@ impl Inner {
         check_claimant(claimant)?;
         self.presences.keep(&self.listener, &asker.session).await?;
         let claimed = self.retrying(|| self.claim_once(lease, claimant, &asker.session));
-        match claimed.await? {
-            true => Ok(()),
-            false => Err(Error::not_held(lease)),
+        if claimed.await? {
+            Ok(())
+        } else {
+            Err(Error::not_held(lease))
         }
     }
 
@@ -60,8 +61,8 @@ impl Inner {
         claimant: &str,
         session: &SessionId,
     ) -> Result<bool> {
-        // The lock keeps the lease: nobody ends one without it. The second statement has a
-        // snapshot of its own, taken after the first has the lock.
+        // The lock keeps the lease: no process ends one without that lock. The second statement has
+        // a snapshot of its own, taken after the first has the lock.
         const LOCK: &str = "SELECT 1 FROM tenure.resources WHERE resource = \
             (SELECT resource FROM tenure.dal_locks WHERE lock_id = $1) FOR UPDATE";
         const FIND: &str = "SELECT 1 FROM tenure.dal_locks WHERE lock_id = $1";
@@ -91,8 +92,8 @@ impl Inner {
         self.rows(&statement).await.map(drop)
     }
 
-    /// Ends the presence and the claims of a session of this process. It has nothing else in the
-    /// store.
+    /// Ends the presence and the claims of a session of this process. The session has nothing else
+    /// in the store.
     pub(super) fn end_session(&self, session: &SessionId) {
         const DELETE: &str = "DELETE FROM tenure.lease_claims WHERE session = $1";
         if !self.presences.end(session) {

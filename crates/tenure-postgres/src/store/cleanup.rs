@@ -1,20 +1,20 @@
-//! The leftovers of a dropped future: work that runs on, and clean-up that is pending.
+//! Work of a dropped future that runs on, and clean-up that is pending.
 //!
 //! # A dropped future
 //!
-//! If an acquire is dropped in the middle of a statement, nobody knows whether it is granted.
-//! Ending the connection would not tell either. So the work runs on ([`run_to_end`]), now in a task
-//! of its own, and when it has its answer it takes back what nobody wants any more. It is never
+//! If an acquire is dropped in the middle of a statement, its outcome is unknown, and ending the
+//! connection would not tell it either. So the work runs on ([`run_to_end`]), now in a task of its
+//! own, and when it has its answer it takes back a grant that no caller wants any more. It is never
 //! done twice, and no statement is left behind that could still be granted after everything was
 //! taken back.
 //!
-//! A crash leaves what was granted: an offer or a waiter ends with its process, a lease when it
+//! After a crash the grant stays: an offer or a waiter ends with its process, a lease when it
 //! expires.
 //!
 //! # Asked again meanwhile
 //!
 //! A caller that met a passing error may ask again under the same id, before the clean-up is done.
-//! The clean-up must not end what the second request gets:
+//! The clean-up must not end the grant of the second request:
 //!
 //! 1. A request cancels the pending clean-up of its session and lease, then makes its step.
 //! 2. A clean-up checks, once it has the row of the resource locked, that it is still pending, and
@@ -24,15 +24,15 @@
 //!
 //! # In the way of its own process
 //!
-//! A caller that drops a guard and asks again expects it to be free. So a request that would be
-//! told busy, or re-entry, because of something that this process is about to take back, waits for
-//! that and asks once more.
+//! A caller that drops a guard and asks again expects the resource to be free. A request that would
+//! be told busy, or re-entry, because of a lease that this process is about to take back therefore
+//! waits for that and asks once more.
 //!
 //! # A release without an answer
 //!
 //! A caller that got no answer to a release asks again, and finds the lease gone. The earlier try
-//! is remembered here, so that the caller is told of a release, and not of a lease that it lost.
-//! Only the last [`UNANSWERED_MAX`] are remembered.
+//! is remembered here, so that the caller learns of a release, and not of a lost lease. Only the
+//! last [`UNANSWERED_MAX`] are remembered.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
@@ -141,8 +141,8 @@ impl PendingCleanup {
     }
 }
 
-/// Does work that has to run to its end. If this is dropped the work continues in a task, and its
-/// result is undone.
+/// Does work that has to run to its end. If this future is dropped the work continues in a task,
+/// and its result is undone.
 pub(super) async fn run_to_end<T, U>(
     store: &Inner,
     work: impl Future<Output = Result<T>> + Send + 'static,
@@ -196,8 +196,8 @@ impl<T> Drop for RunToEnd<'_, T> {
         let Some(remaining) = self.remaining.take().filter(|_| self.begun) else {
             return;
         };
-        // Closed before the task begins: the work may end at once, and nobody would receive its
-        // result.
+        // The channel is closed before the task begins: the work may end at once, and its result
+        // would never be received.
         self.told.close();
         self.store.run_in_background(remaining);
     }

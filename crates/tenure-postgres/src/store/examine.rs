@@ -15,9 +15,9 @@ use super::sql::{Statement, values};
 use crate::connect::{ConnectFailure, ServerVersion};
 use crate::{Address, prove, schema};
 
-/// Older servers are not used.
+/// The oldest major version of a server that is used.
 const VERSION_MIN: i32 = 13;
-/// The server that every test runs on.
+/// The major version of the server that every test runs on.
 const VERSION_TESTED: i32 = 15;
 /// The difference that a clock may have, beyond the error of the round trip.
 const CLOCK_MAX: Duration = Duration::from_secs(2);
@@ -78,11 +78,11 @@ impl Inner {
         }))
     }
 
-    /// Compares the database's clock with ours. Only the database's decides; people compare it with
-    /// ours.
+    /// Compares the database's clock with ours. Only the database's clock decides, but people
+    /// compare it with ours.
     async fn clock(&self) -> Result<Found> {
         const SELECT: &str = "SELECT pg_catalog.clock_timestamp()";
-        // So that opening a connection is not measured.
+        // A connection is lent first, so that opening one is not measured.
         let sql = self.lend().await?;
         sql.rows(&Statement::new(SELECT, values![])).await?;
         let (before, asked) = (SystemTime::now(), Instant::now());
@@ -168,7 +168,7 @@ impl Inner {
 
     /// Examines the number of further connections that the server admits.
     async fn connections(&self) -> Result<Found> {
-        // reserved_connections is there since PostgreSQL 16.
+        // The setting reserved_connections exists since PostgreSQL 16.
         const SELECT: &str = "SELECT pg_catalog.current_setting('max_connections')::bigint, \
             pg_catalog.current_setting('superuser_reserved_connections')::bigint + \
             coalesce(pg_catalog.current_setting('reserved_connections', true), '0')::bigint, \
@@ -183,18 +183,19 @@ impl Inner {
         let told = format!(
             "{left} left of {most}: {used} in use, {ours} of them by tenure, {reserved} reserved"
         );
-        Ok(match left < CONNECTIONS_FEW {
-            false => Found::good(told),
-            true => Found::bad(
+        Ok(if left < CONNECTIONS_FEW {
+            Found::bad(
                 told,
                 "raise max_connections, put pgbouncer with pool_mode = session before the server, or find \
                  who keeps them: SELECT * FROM pg_stat_activity",
-            ),
+            )
+        } else {
+            Found::good(told)
         })
     }
 
-    /// Examines whether the shortcut of the plain cases tells the truth everywhere. One statement
-    /// has one snapshot, and every transaction of ours leaves it true.
+    /// Examines whether the shortcut of the empty cases (`alone`) is true on every resource. One
+    /// statement has one snapshot, and every transaction of ours leaves it true.
     async fn consistency(&self) -> Result<Found> {
         const SELECT: &str = "SELECT r.resource FROM tenure.resources AS r \
             LEFT JOIN (SELECT resource, count(*) AS leases, min(lock_id) AS lock_id, \
@@ -212,16 +213,17 @@ impl Inner {
         let sql = self.lend().await?;
         let rows = sql.rows(&Statement::new(SELECT, values![])).await?;
         let wrong: Vec<String> = rows.iter().map(|row| text(row, 0)).collect::<Result<_>>()?;
-        Ok(match wrong.is_empty() {
-            true => Found::good("every resource is what its leases and waiters say"),
-            false => Found::bad(
+        Ok(if wrong.is_empty() {
+            Found::good("every resource is what its leases and waiters say")
+        } else {
+            Found::bad(
                 format!(
                     "somebody else changed the tables: {} is not what its leases and waiters say",
                     some_of(&wrong)
                 ),
                 "let the owner of the schema run: INSERT INTO tenure.resources SELECT DISTINCT resource, 0, '' FROM \
                  tenure.dal_locks ON CONFLICT DO NOTHING; UPDATE tenure.resources SET alone = NULL",
-            ),
+            )
         })
     }
 
@@ -258,17 +260,18 @@ fn apart(theirs: SystemTime, ours: SystemTime) -> (&'static str, Duration) {
     }
 }
 
-/// `0.3ms`: most are below what durations are usually shown in.
+/// Returns a time such as `0.3ms`: most are shorter than the units of other durations.
 fn precisely(time: Duration) -> String {
-    match time < Duration::from_millis(100) {
-        true => format!("{:.1}ms", time.as_secs_f64() * 1000.0),
-        false => duration::show(Duration::from_millis(
+    if time < Duration::from_millis(100) {
+        format!("{:.1}ms", time.as_secs_f64() * 1000.0)
+    } else {
+        duration::show(Duration::from_millis(
             u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
-        )),
+        ))
     }
 }
 
-/// The first few of some things.
+/// Returns the names of the first few of these things.
 fn some_of(things: &[String]) -> String {
     let named = things.iter().take(NAMED_MAX).cloned();
     let mut told = named.collect::<Vec<_>>().join(", ");

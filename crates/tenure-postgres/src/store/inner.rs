@@ -1,4 +1,4 @@
-//! The database in use: connections, the listener, and what all steps share.
+//! The database in use: connections, the listener, and the state that all steps share.
 
 use std::future::Future;
 use std::sync::{Arc, Weak};
@@ -41,7 +41,7 @@ pub(super) struct Inner {
     pub(super) ttl: Duration,
     options: OpenOptions,
     order: Option<StoreOrder>,
-    /// The order of a store in which none is written down.
+    /// The order that counts in a store in which none is written down.
     pub(super) default_order: String,
     pool: Arc<Pool>,
     pub(super) listener: Listener,
@@ -65,7 +65,7 @@ impl Inner {
         open_with_retry(&address, options.wait, open).await
     }
 
-    /// Does the same, with advisory locks of the same database: the two connections of the proof
+    /// Opens the store and advisory locks of the same database: the two connections of the proof
     /// are kept, one for each.
     pub(super) async fn open_with_locks(
         address: Address,
@@ -121,7 +121,7 @@ impl Inner {
         &self.url
     }
 
-    /// Returns how passing faults are tried again.
+    /// Returns the policy by which requests are repeated after passing faults.
     pub(super) fn retry_policy(&self) -> &RetryPolicy {
         &self.options.retry
     }
@@ -139,7 +139,8 @@ impl Inner {
         self.order.as_ref()
     }
 
-    /// Returns how old the heartbeat may get of a lease of its own that is given this time.
+    /// Returns how old the heartbeat of a lease without a guard may get if the lease is given this
+    /// time.
     pub(super) fn grace(&self, ttl: Duration) -> Duration {
         grace(ttl, self.options.stale_grace)
     }
@@ -157,11 +158,11 @@ impl Inner {
         });
     }
 
-    /// Waits until the background work is done, for [`BACKGROUND_WAIT_MAX`] at most: a process sees
-    /// what it has ended itself.
+    /// Waits until the background work is done, for [`BACKGROUND_WAIT_MAX`] at most: a process does
+    /// not see leases that it has ended itself.
     pub(super) async fn background_done(&self) {
         let mut background_work = self.background_work.subscribe();
-        // Work that is left after that is still visible as leases.
+        // Work that is left after that still shows as leases.
         drop(
             timeout(
                 BACKGROUND_WAIT_MAX,
@@ -180,14 +181,14 @@ impl Inner {
         self.lend_until(Millis::MAX).await
     }
 
-    /// Does the same for a caller whose time ends at `until`.
+    /// Returns a connection for a caller whose time ends at `until`.
     pub(super) async fn lend_until(&self, until: Millis) -> Result<PooledConnection> {
         self.pool
             .lend(Duration::from_millis(time_left(until)))
             .await
     }
 
-    /// Does the same for work that cannot wait until others are done.
+    /// Returns a connection for work that cannot wait until others are done.
     pub(super) async fn lend_urgently(&self) -> Result<PooledConnection> {
         self.pool.lend_urgently().await
     }

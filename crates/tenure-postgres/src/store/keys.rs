@@ -1,7 +1,7 @@
 //! Keys: a request that is repeated under its key gets the same leases.
 //!
-//! A key is taken before anything else and belongs to the asker until its leases are bound, in the
-//! same transaction as that. An asker that dies before leaves a key whose process is no longer seen
+//! A key is taken before anything else. It belongs to the asker until the transaction that binds
+//! its leases. An asker that dies before that leaves a key whose process is no longer seen
 //! (`listener`): the next asker takes it over.
 //!
 //! # The steps of taking one
@@ -9,13 +9,13 @@
 //! 1. The row of the process is fresh (`presence`). A crash here leaves only that row, for a few
 //!    seconds.
 //! 2. One round trip, each statement with a snapshot of its own: the key is inserted if it is new;
-//!    its row is locked, so that nobody else takes, binds or drops it meanwhile; then the presence
-//!    of its asker and the leases it got are read. A read before the lock could be old, and a
-//!    living asker be taken for dead.
+//!    its row is locked, so that no other request takes, binds or drops it meanwhile; then the
+//!    presence of its asker and the leases it got are read. A read before the lock could be stale,
+//!    and a living asker would be taken for dead.
 //! 3. The key is taken over, or left as it is, and committed. A crash before leaves it as it was.
 //! 4. If leases of an answered key have expired, they get new time in one step on their resources,
-//!    which are locked before the key as in `bind`. Between 3 and 4 another request may take them:
-//!    then all begins anew, and finds that they are over.
+//!    which are locked before the key as in `bind`. Between 3 and 4 another request may take their
+//!    resources: then all begins anew, and finds that they are over.
 //!
 //! If the answer to 3 is lost the key is asked for again: a key that is the asker's own by then was
 //! taken by this very call.
@@ -41,7 +41,7 @@ struct KeyRow {
     /// The leases that were granted under it; `None` while they are being asked for.
     leases: Option<String>,
     made_at: Timestamp,
-    /// True if its time is over.
+    /// True if the time of the key is over.
     old: bool,
     /// True if the process of its asker is seen.
     seen: bool,
@@ -79,7 +79,7 @@ pub(super) fn check_askers(found: &[Row], keyed: &Keyed, leases: &[LeaseId]) -> 
     }
 }
 
-/// Writes what was granted under a key.
+/// Writes the leases that were granted under a key.
 pub(super) fn complete(keyed: &Keyed, leases: &[LeaseId]) -> Result<Statement<'static>> {
     const UPDATE: &str = "UPDATE tenure.keys SET leases = $3 WHERE owner = $1 AND key = $2";
     let row = values![
@@ -91,8 +91,8 @@ pub(super) fn complete(keyed: &Keyed, leases: &[LeaseId]) -> Result<Statement<'s
 }
 
 impl Inner {
-    /// Takes a key. If this is dropped half-way it runs to its end, and then gives the key up: a
-    /// delete before the commit would not see it.
+    /// Takes a key. If this future is dropped half-way the work runs to its end, and then gives the
+    /// key up: a delete before the commit would not see it.
     pub(super) async fn begin_key(&self, keyed: &Keyed) -> Result<KeyState> {
         let (store, keyed) = (self.arc()?, keyed.clone());
         let undo = {
@@ -119,7 +119,7 @@ impl Inner {
         let asked = AtomicBool::new(false);
         let take = || self.begin_key_once(keyed, asked.swap(true, Ordering::Relaxed));
         loop {
-            // None: the key was dropped between two statements.
+            // `None` means that the key was dropped between two statements.
             if let Some(state) = self.retrying(take).await? {
                 return Ok(state);
             }
@@ -142,7 +142,7 @@ impl Inner {
             "l.lock_id IN (SELECT pg_catalog.jsonb_array_elements_text(k.leases::jsonb) \
              FROM tenure.keys AS k WHERE k.owner = $1 AND k.key = $2)"
         );
-        // A few at a time, and none that another transaction has locked.
+        // Deletes a few at a time, and none that another transaction has locked.
         const FORGET_OLD: &str = "DELETE FROM tenure.keys WHERE (owner, key) IN \
             (SELECT owner, key FROM tenure.keys \
             WHERE made_at <= pg_catalog.clock_timestamp() - interval '24 hours' \
@@ -171,16 +171,18 @@ impl Inner {
         };
         let its_own =
             asked_before && key_row.leases.is_none() && key_row.session == keyed.asker.session;
-        let state = match its_own {
-            true => None,
-            false => key_row.state(keyed, leases)?,
+        let state = if its_own {
+            None
+        } else {
+            key_row.state(keyed, leases)?
         };
         match state {
             Some(state) => {
                 transaction.roll_back().await?;
-                match state.expired().is_empty() {
-                    true => Ok(Some(state)),
-                    false => self.renew_answer(keyed, state).await,
+                if state.expired().is_empty() {
+                    Ok(Some(state))
+                } else {
+                    self.renew_answer(keyed, state).await
                 }
             }
             None => {
@@ -217,7 +219,8 @@ impl Inner {
         self.forget_key_of(keyed, None).await
     }
 
-    /// Gives up a key that names these leases, or one that is still asked for if there are none.
+    /// Gives up a key that names these leases, or, if there are none, a key that is still asked
+    /// for.
     pub(super) async fn forget_key_of(
         &self,
         keyed: &Keyed,
@@ -245,8 +248,8 @@ fn names(found: &[Row], leases: &[LeaseId]) -> Result<bool> {
     Ok(named == Some(spell_leases(leases)?))
 }
 
-/// Gives each lease its last time to live anew. Returns `None` if one of them is over, or is being
-/// broken.
+/// Gives each lease its last time to live once more. Returns `None` if one of them is over, or is
+/// being broken.
 fn renew_each(step: &mut Step<'_>, leases: &[LeaseId]) -> Result<Option<Vec<Lease>>> {
     let mut renewed = Vec::with_capacity(leases.len());
     for lease in leases {

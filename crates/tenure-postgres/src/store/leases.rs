@@ -1,5 +1,4 @@
-//! Leases that can outlive the session that took them: one of them, those of a session, their
-//! tokens.
+//! Reads of leases that can outlive their session: one lease, and the leases of a session.
 
 use tenure_core::internal::loaded::LineExtent;
 use tenure_core::{Lease, LeaseId, Result, SessionId};
@@ -26,7 +25,7 @@ impl Inner {
         Ok(Some(row.lease))
     }
 
-    /// Reads a lease. Also returns true if it is over and only waits to be removed.
+    /// Reads a lease. The bool is true if the lease is over and only waits to be removed.
     async fn find_once(&self, lease: &LeaseId) -> Result<Option<(LeaseRow, bool)>> {
         let sql = self.lend().await?;
         let found = load_lease(&sql, lease).await?;

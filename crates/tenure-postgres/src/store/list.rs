@@ -1,7 +1,7 @@
 //! The list of holders and waiters, and the reason of each wait.
 //!
 //! Pages are cut by (resource, lease id), which an index finds. A page is read without a
-//! transaction: between two statements the world may change, as it may after the listing.
+//! transaction: between two statements the state may change, as it may after the listing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ const CHUNK: usize = 1000;
 const ROWS_MAX: usize = 50_000;
 /// The number of lines that one round trip reads.
 const LINES: i64 = 50;
-/// On how many resources one call removes what is over.
+/// The number of resources on which one call removes leases that are over.
 const MOVED_MAX: usize = 100;
 
 /// A page of leases, and where the next page begins.
@@ -41,8 +41,9 @@ impl Inner {
     pub(super) async fn list(&self, query: &Query) -> Result<Listing> {
         self.background_done().await;
         let held = self.retrying(|| self.held(query)).await?;
-        // A lease that has run out is over, and on record as soon as anyone looks. If the store
-        // cannot be written, or is busy now, the listing shows it as it would be.
+        // A lease that has run out is over, and its end is recorded as soon as a listing finds it.
+        // If the store cannot be written, or is busy now, the listing shows the state that would
+        // result.
         for resource in held.over.iter().take(MOVED_MAX) {
             if self
                 .grant_next(resource, LineExtent::Front, None)
@@ -52,9 +53,10 @@ impl Inner {
                 break;
             }
         }
-        let (waiting, waiting_next) = match query.held_only {
-            true => Default::default(),
-            false => self.retrying(|| self.waiting(query)).await?,
+        let (waiting, waiting_next) = if query.held_only {
+            Default::default()
+        } else {
+            self.retrying(|| self.waiting(query)).await?
         };
         Ok(Listing::new(held.leases, held.next).with_waiting(waiting, waiting_next))
     }
@@ -79,9 +81,10 @@ impl Inner {
                 if !query.wants(&row.lease.owner) {
                     continue;
                 }
-                match row.has_run_out(moment.now()) {
-                    true => drop(held.over.insert(row.lease.resource)),
-                    false => held.leases.push(row.lease),
+                if row.has_run_out(moment.now()) {
+                    held.over.insert(row.lease.resource);
+                } else {
+                    held.leases.push(row.lease);
                 }
             }
             if last_chunk {
@@ -157,8 +160,9 @@ macro_rules! keys {
          WHERE (k.resource, k.lock_id) > ($1, $2) AND k.resource >= $3 AND k.resource < $4"
     };
 }
-/// The keys come from an index in its order, so that no more is read than is wanted: of all leases,
-/// of those of one owner, and of each of several owners, which are sorted then.
+/// The keys come from an index in its order, so that no more rows are read than wanted: from all
+/// leases, from the leases of one owner, or from those of each of several owners, which are then
+/// sorted.
 const OF_ALL: &str = of_keys!("SELECT k.lock_id FROM (", keys!(), ") AS k");
 const OF_ONE: &str = of_keys!(
     "SELECT k.lock_id FROM (",
@@ -274,8 +278,8 @@ mod tests {
     use crate::connect::Connection;
     use crate::store::{OpenOptions, PostgresStore};
 
-    /// What an owner holds is found by the owner: a listing reads as many rows, whatever all others
-    /// hold.
+    /// The leases of an owner are found by the owner: the rows that a listing reads do not grow
+    /// with the leases of others.
     #[tokio::test]
     async fn the_leases_of_owners_are_found_by_an_index() {
         let database = Cluster::shared().database();

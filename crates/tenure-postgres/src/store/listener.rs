@@ -8,22 +8,24 @@
 //! 1. A waiter registers ([`Listener::register`]). The first one starts the task, which borrows a
 //!    connection, listens on the channel of this process, writes its row in `tenure.processes`, and
 //!    returns the connection: it receives notifications while others use it.
-//! 2. `register` returns only when both are done, and then the waiter takes its place in line. So a
-//!    notification for it is received, and nobody takes it for dead.
-//! 3. A notification carries the id of a lease; its waiter is woken. A notification that nobody
-//!    waits for is dropped.
-//! 4. The row is written again every [`PRESENCE_EVERY`], for as long as somebody needs it.
+//! 2. `register` returns only when the channel is listened to and the row is written. Only then the
+//!    waiter takes its place in line, so a notification for it is received, and no other process
+//!    takes it for dead.
+//! 3. A notification carries the id of a lease; its waiter is woken. A notification without a
+//!    waiter is dropped.
+//! 4. The row is written again every [`PRESENCE_EVERY`], for as long as a waiter or a session of
+//!    this process needs it.
 //! 5. If the connection ends, the task takes another, with growing pauses and jitter, and wakes the
 //!    first waiter of every line, and every waiter that has an offer: notifications sent meanwhile
 //!    are lost.
 //!
-//! A crash leaves a row that is not written any more: after [`PRESENT_FOR`] its waiters are passed
-//! over. A process that is stopped, or cut off for longer than that, loses its places the same way,
-//! and asks again.
+//! A crash leaves a row that is no longer written: after [`PRESENT_FOR`] the waiters of its process
+//! are passed over. A process that is stopped, or cut off for longer than that, loses its places
+//! the same way, and asks again.
 //!
-//! Of the waiters for one resource in this process one looks after the line: the first that
-//! registered. When it leaves, the next is woken and takes over. So a thousand waiters look as
-//! often as one.
+//! One of this process's waiters for a resource looks after the line: the first that registered.
+//! When it leaves, the next is woken and takes over. A thousand waiters therefore look as often as
+//! one.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, Weak};
@@ -46,7 +48,7 @@ use crate::fault::unreachable;
 
 /// The interval at which a process with waiters writes its row.
 const PRESENCE_EVERY: Duration = Duration::from_secs(5);
-/// The time that a row counts after it was written. The statements that load a line have the same
+/// The time that a row counts after it was written. The statements that load a line repeat this
 /// number.
 pub(super) const PRESENT_FOR: Duration = Duration::from_secs(15);
 /// The time that a waiter waits for the listening connection before it fails.
@@ -83,8 +85,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     last: u64,
-    /// In the order they registered. A search goes through all of them: they are few beside what a
-    /// wake-up costs.
+    /// The waiters in the order they registered. A search goes through all of them, which costs
+    /// little beside a wake-up.
     waiters: BTreeMap<u64, Waiter>,
     presences: usize,
     task: Option<AbortHandle>,
@@ -160,7 +162,7 @@ impl Registration {
         self.wake.notified().await;
     }
 
-    /// Returns true if it looks after the line: it is the first waiter of this process for the
+    /// Returns true if this waiter looks after the line, as the first of this process for the
     /// resource.
     pub(super) fn is_first(&self) -> bool {
         lock(&self.shared.state).first(&self.resource) == Some(self.number)
@@ -247,8 +249,8 @@ impl Shared {
         let mut last_alive = self.last_alive.subscribe();
         {
             let mut state = lock(&self.state);
-            // A task ends early if its runtime is gone. It ends in time if nobody needs it, and
-            // then it is forgotten.
+            // A task ends early if its runtime is gone. A task that is no longer needed ends by
+            // itself, and is then forgotten.
             if state.task.as_ref().is_none_or(AbortHandle::is_finished) {
                 self.last_alive.send_replace(None);
                 let earlier = state
@@ -263,7 +265,7 @@ impl Shared {
         let waited = async {
             let alive_at = last_alive.wait_for(Option::is_some).await.map(|at| *at);
             match alive_at {
-                // Nobody waited for a while, so nobody wrote the row of this process.
+                // The row of this process was not written for a while, as nothing waited.
                 Ok(at) if !is_recent(&at) => self.write_presence().await,
                 _ => Ok(()),
             }
@@ -305,7 +307,8 @@ impl Shared {
     async fn listen(&self) -> Result<Option<UnboundedReceiver<Notification>>> {
         let mut sql = self.pool.lend_urgently().await?;
         if sql.listens() {
-            // Its notifications go to a task that has ended, and cannot be redirected.
+            // The notifications of this connection go to a task that has ended, and cannot be
+            // redirected.
             sql.mark_dirty();
             return Ok(None);
         }
@@ -325,8 +328,8 @@ impl Shared {
         Ok(notifications)
     }
 
-    /// Returns true if anyone needs the task. Else it forgets the task: the next registration
-    /// starts another.
+    /// Returns true if the task is needed. Else forgets the task: the next registration starts
+    /// another.
     fn keeps_running(&self) -> bool {
         let mut state = lock(&self.state);
         let needed = state.is_needed();
@@ -344,14 +347,14 @@ impl Shared {
     }
 }
 
-/// Selects those leases that are on offer.
+/// Selects the leases that are on offer, of these.
 fn offered(waiting: &[String]) -> Statement<'_> {
     const OFFERED: &str =
         "SELECT lock_id FROM tenure.dal_locks WHERE lock_id = ANY ($1) AND state = 'offered'";
     Statement::new(OFFERED, values![waiting])
 }
 
-/// Returns the channel of a process. The statements that notify it have the same name in SQL.
+/// Returns the channel of a process. The statements that notify it build this name in SQL.
 fn channel(process: &str) -> String {
     format!("tenure_{process}")
 }
@@ -359,13 +362,13 @@ fn channel(process: &str) -> String {
 /// The fate of notifications before a task of the listener began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Earlier {
-    /// None was lost: nobody had a place in line.
+    /// None was lost, as no waiter had a place in line.
     Heard,
     /// Some may be lost.
     Lost,
 }
 
-/// Runs the task of the listener. It keeps nothing alive.
+/// Runs the task of the listener, which keeps nothing alive.
 async fn run(shared: Weak<Shared>, earlier: Earlier) {
     tokio::select! {
         () = listen_while_needed(&shared, earlier) => {}
@@ -373,7 +376,7 @@ async fn run(shared: Weak<Shared>, earlier: Earlier) {
     }
 }
 
-/// Listens for as long as someone needs it, on one connection after the other.
+/// Listens for as long as that is needed, on one connection after the other.
 async fn listen_while_needed(shared: &Weak<Shared>, mut earlier: Earlier) {
     let policy = RetryPolicy {
         attempts: u32::MAX,
@@ -430,7 +433,7 @@ async fn forward_notifications(
     }
 }
 
-/// Writes the row of the process regularly while anyone needs it.
+/// Writes the row of the process regularly while it is needed.
 async fn keep_presence(shared: &Weak<Shared>) {
     loop {
         sleep(PRESENCE_EVERY / 5).await;

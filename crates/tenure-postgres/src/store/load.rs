@@ -6,11 +6,11 @@
 //! 1. The row of the resource is locked. Every transaction that changes anything about a resource
 //!    locks it, so from here on nothing changes.
 //! 2. Only then are the clock, the holders and the line read, by statements of their own: under
-//!    READ COMMITTED each sees what was committed before it began. What the first statement itself
-//!    saw may be older than its lock.
+//!    READ COMMITTED each sees the changes that were committed before it began. The first statement
+//!    itself may see a state from before its lock.
 //!
-//! All are sent together. A lease is found by its id in each of them: its resource never changes,
-//! and if it ended before 1 nothing is found in 2, and there is nothing to decide.
+//! All statements are sent together. Each of them finds a lease by its id: its resource never
+//! changes, and if it ended before 1, then 2 finds nothing, and there is nothing to decide.
 //!
 //! # The line
 //!
@@ -67,7 +67,7 @@ macro_rules! line {
 /// The target of a step: a resource, or the resource of a lease.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum StepTarget<'a> {
-    /// A resource.
+    /// A resource by its name.
     Resource(&'a Resource),
     /// The resource of a lease.
     Lease(&'a LeaseId),
@@ -79,7 +79,7 @@ pub(super) struct ResourceRow {
     pub(super) resource: Resource,
     /// The token of the last exclusive grant, zero if there was none.
     pub(super) token: Token,
-    /// The shortcut for the empty cases; see [`alone`].
+    /// The column `alone`, the shortcut for the empty cases; see [`alone`].
     pub(super) alone: Option<String>,
 }
 
@@ -126,8 +126,8 @@ fn limits(extent: LineExtent<'_>) -> (Option<i64>, Option<&str>) {
     }
 }
 
-/// Reads what the statements of [`load`] found. Returns `None` if the resource, or the lease, is
-/// not there.
+/// Reads the answers to the statements of [`load`]. Returns `None` if the resource, or the lease,
+/// is not there.
 pub(super) fn read(
     target: StepTarget<'_>,
     answers: &[Vec<Row>],
@@ -158,8 +158,8 @@ pub(super) fn read(
     }
 }
 
-/// Reads what [`load_line`] found: the waiters in the order they are served, and the last place of
-/// the front if there may be more behind it.
+/// Reads the answer to [`load_line`]: the waiters in the order they are served, and the last place
+/// of the front if there may be more behind it.
 pub(super) fn read_line<'r>(
     rows: impl IntoIterator<Item = &'r Row>,
     extent: LineExtent<'_>,
@@ -176,10 +176,10 @@ pub(super) fn read_line<'r>(
     Ok((waiters, front_ends))
 }
 
-/// Returns the column `alone` for a state: '' if nobody holds and nobody waits; the id of the only
-/// lease, if it is held and nobody waits; the id with a plus behind it, if others wait, none of
-/// them to upgrade it. `None` in every other case. It is never false: the statements that rely on
-/// it read nothing else.
+/// Returns the column `alone` for a state. It is '' without holder and waiter; the id of the only
+/// lease, if that is held and no request waits; that id with a plus behind it, if requests wait,
+/// but none to upgrade the lease; and `None` in every other case. It is never false: the statements
+/// that rely on it read nothing else.
 ///
 /// A line that is loaded in part is not empty, and its waiter for an upgrade is among the loaded
 /// ones.

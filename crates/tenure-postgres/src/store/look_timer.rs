@@ -1,8 +1,8 @@
-//! The time that a waiter sleeps if nobody wakes it.
+//! The time that a waiter sleeps if it is not woken.
 //!
-//! Only one waiter of a process looks after a line, and those of several processes look one after
-//! the other: when something runs out, all of them have looked within a second, and seldom more
-//! than one finds something to do.
+//! Only one waiter of a process looks after a line, and the processes look one after the other:
+//! when something runs out, all have looked within a second, and seldom more than one finds
+//! something to do.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use tenure_core::decide::next_look;
 
 use super::step::Step;
 
-/// The longest sleep of the first process in line; each process behind it sleeps as much longer.
+/// The longest sleep of the first process in line; each process behind it sleeps a second longer
+/// than the one before.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The longest sleep of any process that looks after a line.
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(15);
@@ -30,7 +31,7 @@ pub(super) struct LookTimer {
 }
 
 impl LookTimer {
-    /// Works it out from what a step has loaded.
+    /// Returns the timer for a waiter, from the state that a step has loaded.
     pub(super) fn of(step: &Step<'_>, id: &LeaseId) -> Self {
         let waiters = &step.loaded.waiters;
         let before = waiters.iter().take_while(|row| row.waiter.lease != *id);
@@ -43,7 +44,7 @@ impl LookTimer {
         let next = next_look(&step.state, now);
         LookTimer {
             before: u32::try_from(before).unwrap_or(u32::MAX),
-            // One millisecond more, so that the time is over when the waiter looks.
+            // One millisecond is added, so that the time is over when the waiter looks.
             next: next.map(|at| Duration::from_millis(at.saturating_sub(now).saturating_add(1))),
         }
     }

@@ -9,31 +9,31 @@
 //! | `upgrade`, `release` | upgradeable to write and back; the end of a lease or a wait |
 //! | `renew`, `bind`, `keys` | proof and new time; another time for a set; requests under a key |
 //! | `take_over` | a lease leaves the hands of its guard for another session of its owner |
-//! | `recover`, `claims`, `breaking` | stale leases, who needs them, and a person's last resort |
-//! | `list`, `audit`, `leases` | who holds and waits; who did what; one lease |
+//! | `recover`, `claims`, `breaking` | stale leases; jobs that still need a lease; a break by a person |
+//! | `list`, `audit`, `leases` | holders and waiters; the record of who did what; one lease |
 //! | `records` | rows above the locks, and their changes |
 //! | `examine` | whether the database is sound, for a person |
-//! | `inner` | the database in use, and what all steps share |
-//! | `step`, `change` | one transaction: the decision and who is woken; its changes as statements |
+//! | `inner` | the database in use, and the state that all steps share |
+//! | `step`, `change` | one transaction, with the decision and the wake-ups; its changes as statements |
 //! | `load`, `row`, `moment` | rows as the state that is decided upon, at one moment |
-//! | `cleanup` | what a dropped future leaves behind |
-//! | `retry`, `look_timer` | pauses before another try; how long a waiter sleeps |
+//! | `cleanup` | work and clean-up that a dropped future leaves behind |
+//! | `retry`, `look_timer` | pauses before another try; the sleep of a waiter |
 //! | `listener`, `presence` | wake-ups for waiters; the sign that this process is alive |
 //! | `pool`, `sql` | connections, and several statements in one round trip |
 //!
 //! # Invariants
 //!
 //! - [`decide`](tenure_core::decide::decide) makes every decision of a step. The only shortcuts are
-//!   the plain cases: an acquire where nobody holds or waits, a release where nobody waits or only
-//!   the first in line is granted anything, and the offer taken up by the waiter that was told of
-//!   it. The empty cases rely on the column `alone`, which is never false.
+//!   the plain cases: an acquire without holder and waiter, a release where no request waits or
+//!   only the first in line is granted anything, and an offer taken up by the waiter that was told
+//!   of it. The empty cases rely on the column `alone`, which is never false.
 //! - A transaction that changes anything about a resource holds its row in `tenure.resources`, and
 //!   reads only after it has the row.
-//! - Every time that decides is the `clock_timestamp()` of the database. A deadline of a caller
-//!   becomes one when it is written: the time that is left is added.
+//! - Every time that decides is the `clock_timestamp()` of the database. A caller's deadline is put
+//!   on that clock when it is written: now, and the time that is left.
 //! - Everything but an offer has an expiry of its own. An offer and a place in line end when their
 //!   process has not been seen for 15 s.
-//! - A caller is told nothing before its transaction has committed, and is on disk.
+//! - A caller is told nothing before its transaction has committed and is on disk.
 
 mod acquire;
 mod audit;
@@ -86,20 +86,20 @@ const CHECK_EVERY: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// The time to wait for a server that restarts, starts up, or has no room. It is tried once if
-    /// that is zero.
+    /// The time to wait for a server that restarts, starts up, or has no room. If it is zero there
+    /// is one attempt.
     pub wait: Duration,
     /// The retries of passing faults of the open store.
     pub retry: RetryPolicy,
     /// The interval at which a guard renews its lease. `None`: when a third of its time is used up.
     pub heartbeat: Option<Duration>,
-    /// The age that the heartbeat of a lease of its own may reach before others may recover it: of
-    /// every one that this store binds or renews. `None`: its time to live, but 15 s at most.
-    /// Leases of guards always have that.
+    /// The age that the heartbeat of a lease without a guard may reach before others may recover
+    /// it, for every such lease that this store binds or renews. `None`: its time to live, but 15 s
+    /// at most. Leases of guards always have that age.
     pub stale_grace: Option<Duration>,
     /// The order in which the callers of this store take locks. A request is refused while the
-    /// store is used in another one; see [`written_order`](tenure_core::internal::written_order). `None`: it
-    /// is not compared.
+    /// store is used in another order; see [`written_order`](tenure_core::internal::written_order).
+    /// `None`: the order is not compared.
     pub order: Option<Ranking>,
 }
 
@@ -113,7 +113,7 @@ impl OpenOptions {
     }
 }
 
-/// Leases in a PostgreSQL database. See the [front page](crate) for what it promises.
+/// Leases in a PostgreSQL database. The [front page](crate) has its guarantees.
 pub struct PostgresStore {
     inner: Arc<Inner>,
 }
@@ -133,13 +133,13 @@ impl PostgresStore {
         Ok(PostgresStore { inner })
     }
 
-    /// Opens a store and advisory locks of the same database, with one connection for each. A
-    /// pooler that does not clean the sessions it takes back is not found by this, other than by
-    /// [`open`](PostgresStore::open).
+    /// Opens a store and advisory locks of the same database, with one connection for each. Unlike
+    /// [`open`](PostgresStore::open), this does not find a pooler that does not clean the sessions
+    /// it takes back.
     ///
     /// # Errors
     ///
-    /// The others of [`open`](PostgresStore::open).
+    /// Errors of [`open`](PostgresStore::open), except for sessions that are not cleaned.
     pub async fn open_with_locks(
         address: Address,
         options: OpenOptions,

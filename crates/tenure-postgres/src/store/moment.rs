@@ -1,8 +1,8 @@
-//! The time of one step: that of the database, read once, after the row of the resource was locked.
+//! The time of one step: the database's clock, read once, after the row of the resource was locked.
 //!
-//! Decisions are made in milliseconds, and only whole ones are written. So what is read is exactly
-//! what was decided, and no lease lasts longer than its holder was told. Tokens are drawn from the
-//! microseconds.
+//! Decisions are made in milliseconds, and only whole ones are written. A time that is read is
+//! therefore exactly the one decided upon, and no lease lasts longer than its holder was told.
+//! Tokens are drawn from the microseconds.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 
 use super::row::column;
 
-/// Now, by the database.
+/// The time by the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moment {
     pub(super) micros: u64,
@@ -24,17 +24,17 @@ impl Moment {
         column::<SystemTime>(row, index).map(Self::from)
     }
 
-    /// On the clock that decides.
+    /// Returns the time on the clock that decides.
     pub(super) fn now(&self) -> Millis {
         self.micros / 1000
     }
 
-    /// For people.
+    /// Returns the time for people.
     pub(super) fn wall(&self) -> Timestamp {
         shown(self.now())
     }
 
-    /// As a column holds it.
+    /// Returns the time as a column holds it.
     pub(super) fn at(&self) -> SystemTime {
         system_time(self.now())
     }
@@ -49,14 +49,14 @@ impl From<SystemTime> for Moment {
     }
 }
 
-/// A time on the clock that decides, as a column holds it; None is never.
+/// Returns a time on the clock that decides, as a column holds it. `None` stands for never.
 pub(super) fn written(at: Millis) -> Option<SystemTime> {
-    // No timestamp of the database reaches beyond; nor does anybody wait so long.
+    // No timestamp of the database reaches beyond this; and no caller waits so long.
     const LAST: Millis = 253_402_128_000_000;
     (at <= LAST).then(|| system_time(at))
 }
 
-/// A time on the clock that decides, for people.
+/// Returns a time on the clock that decides, for people.
 pub(super) fn shown(at: Millis) -> Timestamp {
     Timestamp::from_millis(i64::try_from(at).unwrap_or(i64::MAX))
 }

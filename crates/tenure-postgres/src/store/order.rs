@@ -1,17 +1,18 @@
 //! The order of locks that is written down in the store.
 //!
-//! # Who excludes whom
+//! # Exclusion
 //!
 //! A request holds the table of leases in ROW EXCLUSIVE, the lock of every statement that writes to
 //! it, before it reads the order: the empty case (`acquire`) is one statement, which takes its
-//! locks before its snapshot, and a step asks for the lock ([`lock_and_read`]). Whoever adopts an
-//! order takes the table in SHARE ROW EXCLUSIVE, which waits for all of them and lets none begin,
-//! and only then looks whether anything is held. So a request under the old order either is seen as
-//! a lease or a waiter, or sees the new order. Requests do not hinder each other by this.
+//! locks before its snapshot, and a step asks for the lock ([`lock_and_read`]). A process that
+//! adopts an order takes the table in SHARE ROW EXCLUSIVE, which waits for all requests and lets
+//! none begin, and only then looks whether anything is held. A request under the old order
+//! therefore either is seen as a lease or a waiter, or sees the new order. Requests do not hinder
+//! each other by this.
 //!
-//! Nobody who adopts locks anything else before that, so no circle of locks comes about. A waiter
-//! is put in line only while a lease of its resource is there, and so the table of leases stands
-//! for both.
+//! A process that adopts an order locks nothing else before that, so no circle of locks comes
+//! about. A waiter is put in line only while its resource has a lease, so the table of leases
+//! stands for waiters, too.
 
 use tenure_core::internal::written_order::{OrderStep, StoreOrder};
 use tenure_core::{Error, Result};
@@ -46,7 +47,7 @@ pub(super) fn read(answers: &[Vec<Row>]) -> Result<Option<String>> {
 }
 
 impl Inner {
-    /// Makes the order of this process the written one, if nothing is held and nobody waits.
+    /// Makes the order of this process the written one, if nothing is held and nothing waits.
     pub(super) async fn adopt_order(&self, order: &StoreOrder) -> Result<()> {
         self.retrying(|| self.adopt_order_once(order)).await
     }

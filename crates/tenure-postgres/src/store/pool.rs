@@ -1,8 +1,8 @@
 //! The connections of a store: one as a rule, more while several requests are made at once.
 //!
-//! A process that only waits has one connection: the one that listens (`listener`) is lent like any
+//! A process that only waits has one connection: the listening one (`listener`) is lent like any
 //! other, as a step is short and a notification can wait for its end. More are opened when all are
-//! in use, and closed when they were idle for a while.
+//! in use, and closed after they were idle for a while.
 //!
 //! # Invariants
 //!
@@ -10,8 +10,7 @@
 //! - Never more than [`CONNECTIONS_MAX`] are open: each counts until it is here, or ended at the
 //!   server.
 //! - Some of them are reserved for urgent work ([`Pool::lend_urgently`]): renewals, and the row of
-//!   the process. However many requests wait for the row of one resource, the leases of others are
-//!   renewed.
+//!   the process. Leases are renewed however many requests wait for the row of one resource.
 //! - A transaction that its process abandons half-way, because it was stopped or is cut off, is
 //!   ended by the server after [`IDLE_IN_TRANSACTION`], and with it its locks on rows. No statement
 //!   waits longer than that for a row, so statements of such a process that wait for a row have
@@ -43,7 +42,8 @@ const LEND_WAIT_MIN: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_secs(5);
 /// The longest time that the server lets a transaction idle.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
-/// The shortest such time: a machine may be busy for a moment between two round trips.
+/// The shortest limit on an idle transaction: a machine may be busy for a moment between two round
+/// trips.
 const IDLE_IN_TRANSACTION_MIN: Duration = Duration::from_millis(500);
 
 pub(super) struct Pool {
@@ -52,7 +52,7 @@ pub(super) struct Pool {
     settings: String,
     idle: Mutex<Vec<Idle>>,
     permits: Arc<Semaphore>,
-    /// For urgent work.
+    /// The further permits, for urgent work.
     urgent: Arc<Semaphore>,
     /// True while a task closes idle connections.
     closing_idle: AtomicBool,
@@ -73,13 +73,14 @@ pub(super) struct PooledConnection {
 
 /// A transaction. A drop before its end ends its connection, and the transaction with it.
 pub(super) struct Transaction {
-    /// None only when it has ended.
+    /// `None` only when the transaction has ended.
     connection: Option<PooledConnection>,
 }
 
 impl Pool {
-    /// Leases last for `ttl`. A process that is stopped in the middle of a step keeps the row of
-    /// its resource, and so keeps a holder from renewing: for a small part of that time at most.
+    /// Makes a pool for leases that last for `ttl`. A process that is stopped in the middle of a
+    /// step keeps the row of its resource, and so keeps a holder from renewing: for a small part of
+    /// `ttl` at most.
     pub(super) fn new(address: Arc<Address>, ttl: Duration) -> Arc<Self> {
         Arc::new(Self {
             address,
@@ -95,15 +96,14 @@ impl Pool {
         &self.address
     }
 
-    /// Returns a connection, within the caller's time. While the server is full it is
-    /// asked again.
+    /// Returns a connection, within the caller's time. Asks again while the server is full.
     pub(super) async fn lend(self: &Arc<Self>, wait: Duration) -> Result<PooledConnection> {
         let deadline = Instant::now() + wait.clamp(LEND_WAIT_MIN, LEND_WAIT_MAX);
         let permit = self.permit(&self.permits, deadline).await?;
         self.lend_with(permit, deadline).await
     }
 
-    /// Does the same for work that cannot wait until others are done.
+    /// Returns a connection for work that cannot wait until others are done.
     pub(super) async fn lend_urgently(self: &Arc<Self>) -> Result<PooledConnection> {
         let deadline = Instant::now() + LEND_WAIT_MAX;
         let permit = match Arc::clone(&self.permits).try_acquire_owned() {
@@ -143,7 +143,7 @@ impl Pool {
         }
     }
 
-    /// Adds a connection that nobody else uses.
+    /// Adds a connection that is not in use.
     pub(super) fn adopt(self: &Arc<Self>, connection: Connection) {
         self.give_back(Sql::new(connection, Arc::clone(&self.address)));
     }
@@ -161,8 +161,8 @@ impl Pool {
         }
     }
 
-    /// Takes the connection that listens before all others, so that those become idle and end; else
-    /// the last that was used.
+    /// Takes the listening connection before all others, so that the others become idle and end;
+    /// else the one used last.
     fn pop(&self) -> Option<Sql> {
         let mut idle = lock(&self.idle);
         let last = idle.len().checked_sub(1)?;
@@ -186,21 +186,23 @@ impl Pool {
         }
     }
 
-    /// Ends connections that were idle for a while, except the one that listens, or else one.
-    /// Returns true if some are left to close later.
+    /// Ends connections that were idle for a while, but keeps the listening one, or any one if none
+    /// listens. Returns true if some are left to close later.
     fn close_idle(&self) -> bool {
         let mut idle = lock(&self.idle);
         let listening = idle.iter().any(|idle| idle.sql.listens());
         let mut kept_one = false;
         let mut over = Vec::new();
         for one in std::mem::take(&mut *idle) {
-            let keep = match listening {
-                true => one.sql.listens(),
-                false => !std::mem::replace(&mut kept_one, true),
+            let keep = if listening {
+                one.sql.listens()
+            } else {
+                !std::mem::replace(&mut kept_one, true)
             };
-            match keep || one.since.elapsed() < IDLE {
-                true => idle.push(one),
-                false => over.push(one),
+            if keep || one.since.elapsed() < IDLE {
+                idle.push(one);
+            } else {
+                over.push(one);
             }
         }
         let more = idle.len() > 1;
@@ -229,8 +231,8 @@ impl PooledConnection {
         self,
         first: &[Statement<'_>],
     ) -> Result<(Transaction, Vec<Vec<tokio_postgres::Row>>)> {
-        // A transaction from the first moment on: after a failure the connection is not returned
-        // inside one.
+        // It is a transaction from the first moment on: after a failure the connection is not
+        // returned to the pool inside one.
         let transaction = Transaction {
             connection: Some(self),
         };
@@ -263,9 +265,10 @@ impl Drop for PooledConnection {
         let (Some(sql), Some(permit)) = (self.sql.take(), self.permit.take()) else {
             return;
         };
-        match sql.is_clean() {
-            true => self.pool.give_back(sql),
-            false => sql.end(permit),
+        if sql.is_clean() {
+            self.pool.give_back(sql);
+        } else {
+            sql.end(permit);
         }
     }
 }
@@ -299,7 +302,7 @@ impl Transaction {
         taken
     }
 
-    /// Does the same where the answer does not matter.
+    /// Rolls the transaction back where the answer does not matter.
     pub(super) async fn give_up(self) {
         // A failure ends the connection, and the transaction with it.
         drop(self.roll_back().await);
@@ -329,8 +332,8 @@ impl Drop for Transaction {
 }
 
 /// Returns the statements that set a session up: a commit is on disk before the caller is told,
-/// whatever the administrator set, and statements are planned once, and by their indexes: a plan
-/// made while a table is empty is used when it has a million rows.
+/// whatever the administrator set, and statements are planned once, by their indexes: a plan made
+/// while a table is empty is still used when it has a million rows.
 fn settings(idle_in_transaction: Duration) -> String {
     let idle = idle_in_transaction.as_millis();
     format!(

@@ -1,9 +1,9 @@
-//! The sessions of this process that others rely on although they wait for nothing: those that ask
-//! under a key, and those that claim a lease.
+//! The sessions of this process that others rely on although they wait for nothing: sessions that
+//! ask under a key, and sessions that claim a lease.
 //!
-//! Their rows count while the row of their process is fresh (`listener`). So that row is kept fresh
-//! from before they write until their session ends. A crash in between ends it as well: nobody
-//! writes the row any more.
+//! Their rows count while the row of their process is fresh (`listener`), so that row is kept fresh
+//! from before they write until their session ends. A crash in between ends their presence as well,
+//! as the row is no longer written.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -20,9 +20,11 @@ pub(super) struct Presences {
 }
 
 impl Presences {
-    /// Keeps the row of the process fresh until the session ends. It is fresh when this returns.
+    /// Keeps the row of the process fresh until the session ends. The row is fresh when this
+    /// returns.
     pub(super) async fn keep(&self, listener: &Listener, session: &SessionId) -> Result<()> {
-        // Done even if the session is known: the listener may have been disconnected for a while.
+        // This is done even for a known session: the listener may have been disconnected for a
+        // while.
         let presence = listener.show_presence().await?;
         lock(&self.sessions)
             .entry(session.clone())

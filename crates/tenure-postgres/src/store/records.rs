@@ -3,13 +3,13 @@
 //! # The statements of a change
 //!
 //! 1. The rows of the resources whose leases are compared are locked for sharing, in the order of
-//!    their names: from here on nobody is granted them. Then the leases are read.
-//! 2. The named records are locked in the order of (kind, id). One that is not there is made with
-//!    version 0, which nobody sees; another transaction that names it waits for this one. Then they
-//!    are read, by a statement of its own: what a statement sees may be older than the locks it
+//!    their names: from here on no request is granted them. Then the leases are read.
+//! 2. The named records are locked in the order of (kind, id). A missing record is made with
+//!    version 0, which no reader sees; another transaction that names it waits for this one. Then
+//!    all are read, by a statement of its own: a statement may see a state older than the locks it
 //!    takes.
-//! 3. The decision. Then the writes, the removal of rows that are still of version 0, the
-//!    notifications, and `COMMIT`.
+//! 3. The decision is made. Then follow the writes, the removal of rows that are still of version
+//!    0, the notifications, and `COMMIT`.
 //!
 //! 1 and 2 are one round trip, 3 is the other. 1 is left out where no lease is compared. A change
 //! of one record alone locks and reads it by one statement, and makes a row for it only if there is
@@ -19,10 +19,10 @@
 //! # A commit without an answer
 //!
 //! Every row names the call that changed it last. A call that lost the answer to its commit begins
-//! again, and waits at the locked rows until the transaction before has ended. It finds its own
-//! name: the change is made. It finds the versions that it found before: the change was not made,
-//! and is made now. It finds anything else: somebody came after it, or before it; that is told as
-//! it is, and nothing is made twice.
+//! again, and waits at the locked rows until the transaction before has ended. If it finds its own
+//! name, the change is made. If it finds the versions that it found before, the change was not
+//! made, and is made now. If it finds anything else, another call came after it or before it: the
+//! error says so, and nothing is made twice.
 
 use std::sync::Mutex;
 
@@ -59,7 +59,7 @@ macro_rules! select {
 struct Sent {
     found: Vec<(RecordKey, u64)>,
     written: Vec<Record>,
-    /// True if only the audit could tell that it was written.
+    /// True if only the audit could tell that the commit was written.
     only_notes: bool,
 }
 
@@ -80,7 +80,7 @@ impl Inner {
         row.map(|row| read(&row)).transpose()
     }
 
-    /// Returns one page, by the index of the column that is asked about.
+    /// Returns one page, by the index of the column that the query names.
     pub(super) async fn list_records(&self, query: &RecordQuery) -> Result<RecordPage> {
         const ALL: &str =
             select!("kind = $1 AND $2::text IS NULL AND id > $3 ORDER BY id LIMIT $4");
@@ -150,7 +150,7 @@ impl Inner {
         Ok(written)
     }
 
-    /// Begins a transaction, and locks and reads what a change names.
+    /// Begins a transaction, and locks and reads the leases and records that a change names.
     async fn lock_records(
         &self,
         change: &RecordChange<'_>,
@@ -177,7 +177,7 @@ impl Inner {
         let waiter = LeaseId::from_random(random::bytes());
         let internal =
             |error: tenure_core::resource::ResourceError| Error::Internal(error.to_string());
-        // A line of its own, so that it is woken when the connection was lost.
+        // The listener has a line of its own, so that it is woken when the connection was lost.
         let line = Resource::new("record", format!("{session}/{waiter}")).map_err(internal)?;
         let registration = self.listener.register(&waiter, &line).await?;
         let address = WakeAddress(format!("{} {waiter}", self.process));
@@ -207,8 +207,8 @@ impl WakeUps for Listening {
 }
 
 /// Returns the one statement that a change of one record begins with if it compares no lease. It
-/// locks and reads the record, if that is there: a row that it had to wait for is read as it is
-/// then.
+/// locks and reads the record, if that exists: a row that it had to wait for is read as it is after
+/// the wait.
 fn load_alone<'a>(change: &'a RecordChange<'_>) -> Option<Statement<'a>> {
     const ALONE: &str = select!("kind = $1 AND id = $2 FOR UPDATE");
     let mut keys = change.keys();
@@ -218,7 +218,8 @@ fn load_alone<'a>(change: &'a RecordChange<'_>) -> Option<Statement<'a>> {
     }
 }
 
-/// Returns the first statements of a change. One that compares no lease needs only the last two.
+/// Returns the first statements of a change. A change that compares no lease needs only the last
+/// two.
 fn load<'a>(change: &'a RecordChange<'_>) -> Vec<Statement<'a>> {
     const RESOURCES: &str = "SELECT resource, token FROM tenure.resources \
         WHERE resource = ANY ($1) ORDER BY resource FOR SHARE";
@@ -283,7 +284,7 @@ fn read_loaded(change: &RecordChange<'_>, answers: &[Vec<Row>]) -> Result<Loaded
     let mut there = Vec::with_capacity(records.len());
     let mut changed_by = Vec::with_capacity(records.len());
     for row in records {
-        // One that was made to be locked is not there.
+        // A row that was made to be locked does not count as a record.
         if column::<i64>(row, 2)? > 0 {
             there.push(read(row)?);
             changed_by.push(text(row, 8)?);
@@ -297,9 +298,9 @@ fn read_loaded(change: &RecordChange<'_>, answers: &[Vec<Row>]) -> Result<Loaded
     })
 }
 
-/// Returns what an earlier try of the same call has written, or `None` if it has written nothing. A
-/// try that only made records, all of which others deleted since, counts as one that has written
-/// nothing.
+/// Returns the records that an earlier try of this call has written, or `None` if it has written
+/// nothing. A try that only made records, all of which others have deleted since, counts as having
+/// written nothing.
 fn outcome(
     sent: Sent,
     loaded: &Loaded,
@@ -313,12 +314,13 @@ fn outcome(
     {
         return Ok(Some(sent.written));
     }
-    match sent.found == versions(&loaded.records) && !sent.only_notes {
-        true => Ok(None),
-        false => Err(unknown(Error::Unreachable {
+    if sent.found == versions(&loaded.records) && !sent.only_notes {
+        Ok(None)
+    } else {
+        Err(unknown(Error::Unreachable {
             store: store.to_owned(),
             problem: "the connection was lost, and the records do not tell".into(),
-        })),
+        }))
     }
 }
 
@@ -345,7 +347,7 @@ fn decide(
     call: &SessionId,
     loaded: Loaded,
 ) -> Result<(Vec<Statement<'static>>, Sent)> {
-    // Whatever was made to be locked, and was not written, goes.
+    // Removes rows that were made to be locked and were not written.
     const UNLOCK: &str = "DELETE FROM tenure.records WHERE kind = $1 AND id = $2 AND version = 0";
     let (moment, found) = (loaded.moment, versions(&loaded.records));
     let decided = change.decided(loaded.records, &loaded.leases, moment.wall())?;
@@ -367,7 +369,7 @@ fn decide(
     }
     let notes = decided.notes.iter();
     writes.extend(notes.map(|note| audit::append(note, false, &moment)));
-    // An address of another store reaches nobody here.
+    // An address of another store reaches no process here.
     let wake = decided
         .wake
         .iter()

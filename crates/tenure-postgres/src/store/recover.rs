@@ -1,14 +1,14 @@
-//! Stale leases: which conditions hold, and the end of those for which all do.
+//! Stale leases: the conditions that hold for each, and the end of a lease for which all do.
 //!
 //! | condition | a lease | an offer |
 //! |---|---|---|
 //! | its time is over | `lease_expires` has passed | its process is not seen any more |
-//! | nobody shows up | the heartbeat is older than the grace period of the lease | follows from that |
-//! | nobody needs it | no active job claims it | – |
+//! | its holder shows no sign of life | the heartbeat is older than the grace period of the lease | follows from that |
+//! | no job needs it | no active job claims it | – |
 //! | it is on record | written in the same transaction | written in the same transaction |
 //!
-//! Findings are read without a transaction, and are what a person sees. Each lease that ends is
-//! decided anew, in a step on its resource: a lease that was renewed in between stays.
+//! Findings are read without a transaction, for people to see. Each lease that ends is decided
+//! anew, in a step on its resource: a lease that was renewed in between stays.
 
 use std::collections::HashMap;
 
@@ -60,9 +60,10 @@ impl Inner {
             .filter(|row| expired(row))
             .map(|row| row.lease.lease.as_str())
             .collect();
-        let claimed: HashMap<String, String> = match ids.is_empty() {
-            true => HashMap::new(),
-            false => claimants(&sql, &ids).await?.into_iter().collect(),
+        let claimed: HashMap<String, String> = if ids.is_empty() {
+            HashMap::new()
+        } else {
+            claimants(&sql, &ids).await?.into_iter().collect()
         };
         let findings = rows.iter().filter_map(|row| {
             let by = claimed.get(row.lease.lease.as_str()).cloned();
@@ -78,7 +79,8 @@ impl Inner {
         Ok(removes(&changes, &stale.lease))
     }
 
-    /// Removes what is over on a resource, and grants to the next in line. Returns the changes.
+    /// Removes the leases and waiters of a resource whose time is over, and grants to the next in
+    /// line. Returns the changes.
     pub(super) async fn grant_next(
         &self,
         resource: &Resource,
@@ -96,7 +98,7 @@ impl Inner {
     }
 
     /// Removes waiters that are dead or out of time, and offers that were not taken up. A step that
-    /// moves a line on does the same, but nobody makes one while the resource is held.
+    /// moves a line on removes them too, but no such step is made while the resource is held.
     async fn sweep_lines(&self) -> Result<()> {
         // Relies on no isolation: each line is looked at again under the lock of its resource.
         const SELECT: &str = "SELECT o.resource FROM (SELECT w.resource FROM tenure.waiters AS w \

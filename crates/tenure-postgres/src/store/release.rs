@@ -2,18 +2,17 @@
 //!
 //! # The steps of a release
 //!
-//! 1. The plain cases, one statement and one round trip (`tenure.release` in the schema). If the
-//!    row of the resource says that this lease holds it alone and nobody waits, the lease ends. If
-//!    nobody else holds it and the first in line waits to write, the lease ends, and that waiter
-//!    gets an offer.
+//! 1. The plain cases are one statement and one round trip (`tenure.release` in the schema). If the
+//!    row of the resource says that this lease holds it alone and no request waits, the lease ends.
+//!    If no other lease holds it and the first in line waits to write, the lease ends, and that
+//!    waiter gets an offer.
 //! 2. Else a step: the next in line are granted what they wait for, and notified, in the same
 //!    transaction.
 //!
 //! A connection that is lost meanwhile leaves the outcome unknown, so the release is made again. A
 //! lease that is gone by then counts as released if the record says so, and as over if it ended
-//! otherwise. The same holds if the caller asks again after an error (`cleanup`). A future that is
-//! dropped runs on to its end (`cleanup`). A crash before the commit leaves the lease, which
-//! expires.
+//! otherwise, also if the caller asks again after an error (`cleanup`). A future that is dropped
+//! runs on to its end (`cleanup`). A crash before the commit leaves the lease, which expires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +31,7 @@ use super::row::{column, millis};
 use super::sql::{Flush, values};
 use super::step::Step;
 
-/// A lease that expired can be recovered after this at the latest: its last heartbeat is a moment
+/// The longest time until a lease that expired can be recovered: its last heartbeat is a moment
 /// older than this process knows.
 const RECOVERABLE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -47,7 +46,7 @@ impl Inner {
         run_to_end(self, work, |_| std::future::ready(())).await
     }
 
-    /// Releases a lease in the background. Tries for as long as the lease may be there.
+    /// Releases a lease in the background. Tries for as long as the lease may last.
     pub(super) fn abandon(&self, lease: &LeaseId) {
         let (Ok(store), lease) = (self.arc(), lease.clone()) else {
             return;
@@ -87,8 +86,8 @@ impl Inner {
         Ok(decision.outcome == Outcome::Done)
     }
 
-    /// Releases a lease that nobody waits for, or whose first waiter is the only one to be granted
-    /// anything. Returns false if the case is another, and then changes nothing.
+    /// Releases a lease without waiters, or with a first waiter that is the only one to be granted
+    /// anything. Returns false in any other case, and then changes nothing.
     async fn release_uncontended(&self, lease: &LeaseId, actor: Option<&Owner>) -> Result<bool> {
         const RELEASE: &str = "SELECT tenure.release($1, $2, $3) IS NOT NULL";
         let asks = actor.map(ToString::to_string);
@@ -106,7 +105,7 @@ impl Inner {
     }
 }
 
-/// Ends a lease. Asks again if the outcome is unknown.
+/// Ends a lease, and asks again if the outcome is unknown.
 async fn release_until_answered(
     store: Arc<Inner>,
     lease: LeaseId,
@@ -122,9 +121,10 @@ async fn release_until_answered(
         let error = match ended {
             Ok(ended) => {
                 store.pending_cleanup.answered(&lease);
-                return match ended {
-                    true => Ok(()),
-                    false => Err(store.gone(&lease).await),
+                return if ended {
+                    Ok(())
+                } else {
+                    Err(store.gone(&lease).await)
                 };
             }
             Err(error) => error,
@@ -135,10 +135,10 @@ async fn release_until_answered(
     }
 }
 
-/// Takes back what an abandoned request got, if that clean-up is still pending.
+/// Takes back the grant or the place of an abandoned request, if that clean-up is still pending.
 ///
 /// A step moves the line on before it decides: a waiter that is about to leave may be granted in
-/// that very step, and is then no longer a waiter. The next step takes back what it got.
+/// that very step, and is then no longer a waiter. The next step takes back its grant.
 pub(super) async fn clean_up_request(
     store: &Inner,
     awaited: &Awaited,
@@ -170,7 +170,7 @@ async fn clean_up_once(store: &Inner, awaited: &Awaited, ticket: &CleanupTicket)
     Ok(decision.outcome == Outcome::Done)
 }
 
-/// Returns the request that leaves the line, or ends what was granted.
+/// Returns the request that leaves the line, or ends the lease that was granted.
 fn lease_taken_back(step: &Step<'_>, id: &LeaseId) -> Option<Ask> {
     let lease = id.clone();
     if step.loaded.waiter(id).is_some() {
@@ -181,8 +181,8 @@ fn lease_taken_back(step: &Step<'_>, id: &LeaseId) -> Option<Ask> {
 }
 
 /// Returns the request that leaves the line, or undoes an upgrade that was granted. It leaves alone
-/// what another session waits for or was granted: that session may have asked after this waiter,
-/// stopped for too long, lost its place.
+/// what another session waits for or was granted: that session may have asked after this waiter was
+/// stopped for too long and lost its place.
 fn upgrade_taken_back(step: &Step<'_>, id: &LeaseId, session: &SessionId) -> Option<Ask> {
     let lease = id.clone();
     if let Some(waiter) = step.loaded.waiter(id) {

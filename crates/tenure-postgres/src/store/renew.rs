@@ -1,16 +1,16 @@
 //! Proof that a lease is still held, and new time for it.
 //!
-//! A holder asks every two seconds. Mostly that is a read; when a third of the time to live, or the
-//! heartbeat that is set, has passed since the last heartbeat, it is a step that gives new time.
-//! The step needs only the row of the lease: a renewal concerns nobody else.
+//! A holder asks every two seconds. Mostly that is a read. When a third of the time to live, or the
+//! interval that is set, has passed since the last heartbeat, it is a step that gives new time. The
+//! step needs only the row of the lease, as a renewal concerns no other.
 //!
-//! The answer is how long the lease lasts from the moment the holder asked. The clock of the
+//! The answer says how long the lease lasts from the moment the holder asked. The clock of the
 //! database is read after that moment, so the holder never trusts its lease for longer than others
-//! have to. A renewal whose answer is lost has given time that the holder does not know of, which
-//! does no harm.
+//! respect it. A renewal whose answer is lost has given time that the holder does not know of,
+//! which does no harm.
 //!
-//! A guard trusts the time it was told. So a renewal by anybody else may give its lease more time,
-//! and never less; a lease without a guard gets the time that is asked for.
+//! A guard trusts the time it was told, so a renewal by another caller may give its lease more
+//! time, but never less. A lease without a guard gets the time that is asked for.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Inner {
         Ok(left(&row, &moment))
     }
 
-    /// Returns the error for a lease that a person breaks: who, and why.
+    /// Returns the error for a lease that a person breaks, with the person and the reason.
     pub(super) fn broken(&self, row: LeaseRow) -> Error {
         Error::lost(
             self.context(&row.lease.resource, row.lease.mode),
@@ -76,9 +76,10 @@ impl Inner {
             Some(ttl) if !has_guard(&row) => ttl,
             ttl => row.ttl().max(ttl.unwrap_or_default()),
         };
-        let grace = match has_guard(&row) {
-            true => grace(ttl, None),
-            false => self.grace(ttl),
+        let grace = if has_guard(&row) {
+            grace(ttl, None)
+        } else {
+            self.grace(ttl)
         };
         let renew = Ask::renew(lease, ttl, grace);
         let decision = step.decide_alone(&row, &renew);

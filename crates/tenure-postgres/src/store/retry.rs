@@ -1,8 +1,8 @@
 //! Tries of one request on a server that fails for a moment, and the time its caller has left.
 //!
-//! The store tries again itself: only it knows what a lost connection left behind. A request that
-//! waits tries again until its time is over, however often that is; every other request as often as
-//! the policy says.
+//! The store itself tries again, as only it knows what a lost connection left behind. A request
+//! that waits tries again until its time is over; every other request tries as often as the policy
+//! says.
 
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ impl Retry {
         }
     }
 
-    /// Tries until a deadline, or until the caller stops, with pauses that stay short: somebody may
-    /// wait for what the work gives back.
+    /// Tries until a deadline, or until the caller stops, with pauses that stay short: another
+    /// request may wait for what the work gives back.
     pub(super) fn in_background(until: Option<Millis>) -> Self {
         let policy = RetryPolicy {
             attempts: u32::MAX,
@@ -57,8 +57,7 @@ impl Retry {
         }
     }
 
-    /// Waits before the next try. Returns the error if it is not a passing one, or no time or try
-    /// is left.
+    /// Waits before the next try. Returns the error if it does not pass, or no time or try is left.
     pub(super) async fn pause(&mut self, error: Error) -> Result<()> {
         let pause = self.tries.next_pause(random::fraction());
         if !self.passes(&error) {
@@ -75,8 +74,8 @@ impl Retry {
         Ok(())
     }
 
-    /// Returns true if the time of the request was over before this first passing fault: then it
-    /// was not the server that kept it waiting.
+    /// Returns true if the time of the request was over before this first passing fault: then the
+    /// server did not keep it waiting.
     pub(super) fn is_late(&self, error: &Error) -> bool {
         let is_over = self.until.is_some_and(|until| time_left(until) == 0);
         is_over && self.tries.failed() == 0 && self.passes(error)
@@ -88,8 +87,8 @@ impl Retry {
     }
 }
 
-/// Returns when the time of a request is over. A request that does not wait has all the time for
-/// its answer.
+/// Returns when the time of a request is over. A request that does not wait has no such time: it
+/// waits for its answer.
 pub(super) fn end_of(wait: Wait) -> Millis {
     match wait {
         Wait::No => Millis::MAX,
@@ -121,7 +120,7 @@ mod tests {
     async fn a_request_that_meets_its_first_fault_after_its_time_is_late() {
         let mut late = retry(Wait::Until(boot_now()));
         assert!(late.is_late(&fault()));
-        // It asked all the same: now the server is in its way.
+        // The request was made all the same: now the server is in its way.
         assert!(late.pause(fault()).await.is_err());
         assert!(!late.is_late(&fault()));
         assert!(!retry(Wait::Until(boot_now() + 60_000)).is_late(&fault()));

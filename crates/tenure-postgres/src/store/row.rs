@@ -1,9 +1,9 @@
-//! Rows as types: what a lease and a waiter look like in the tables.
+//! Rows as types: the form of a lease and a waiter in the tables.
 //!
-//! The presence of a process is part of a row: the statement that reads it says so, by the clock of
-//! the database ([`PRESENT_FOR`](super::listener::PRESENT_FOR)). An offer and a waiter end with
-//! their process; a claim counts for as long as its process is there; everything else has its own
-//! time.
+//! The presence of a process is part of a row: the statement that reads the row works it out by the
+//! clock of the database ([`PRESENT_FOR`](super::listener::PRESENT_FOR)). An offer and a waiter end
+//! with their process; a claim counts for as long as its process is there; everything else has its
+//! own time.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,8 +19,8 @@ use tokio_postgres::types::FromSql;
 
 use super::moment::{Moment, shown};
 
-/// Reads leases and the clock: a condition on `l` follows, and what comes after it. There is always
-/// at least one row: without leases it has the time alone. See [`read_lease`].
+/// Reads leases and the clock; a condition on `l` and the rest of the statement follow. There is
+/// always at least one row: without leases it has the time alone. See [`read_lease`].
 macro_rules! leases {
     ($($rest:expr),+) => {
         concat!(
@@ -53,8 +53,8 @@ macro_rules! waiter_columns {
 }
 pub(super) use waiter_columns;
 
-/// One lease in its table, and the process that is notified about it and has its guard. That is
-/// empty for a lease without a guard (`bind`).
+/// One lease in its table, and the process that is notified about it and has its guard. The process
+/// is empty for a lease without a guard (`bind`).
 pub(super) type LeaseRow = loaded::LeaseRow<String>;
 /// One waiter in its table, and the process that waits: it is notified, and its presence keeps the
 /// place in line.
@@ -165,7 +165,7 @@ pub(super) fn read_waiter(row: &Row) -> Result<WaiterRow> {
     })
 }
 
-/// A token as a column holds it.
+/// Returns a token as a column holds it.
 pub(super) fn signed(token: Token) -> i64 {
     token.get().cast_signed()
 }
@@ -175,24 +175,24 @@ pub(super) fn column<'r, T: FromSql<'r>>(row: &'r Row, index: usize) -> Result<T
     row.try_get(index).map_err(|error| odd(row, index, &error))
 }
 
-/// A column with a text.
+/// Reads a column with a text.
 pub(super) fn text(row: &Row, index: usize) -> Result<String> {
     column(row, index)
 }
 
-/// A column with a time, for people.
+/// Reads a column with a time, for people.
 pub(super) fn time(row: &Row, index: usize) -> Result<Timestamp> {
     Ok(Moment::read(row, index)?.wall())
 }
 
-/// A column with a token.
+/// Reads a column with a token.
 pub(super) fn token(row: &Row, index: usize) -> Result<Token> {
     let number: i64 = column(row, index)?;
     let token = u64::try_from(number).map_err(|error| odd(row, index, &error))?;
     Token::new(token).map_err(|error| odd(row, index, &error))
 }
 
-/// A column with an owner.
+/// Reads a column with an owner.
 pub(super) fn owner(row: &Row, index: usize) -> Result<Owner> {
     Owner::parse(column(row, index)?).map_err(|error| odd(row, index, &error))
 }
@@ -217,7 +217,7 @@ fn optional<T, E: std::fmt::Display>(
     parsed.map_err(|error| odd(row, index, &error))
 }
 
-/// A column with a time on the clock that decides.
+/// Reads a column with a time on the clock that decides.
 fn instant(row: &Row, index: usize) -> Result<Option<Millis>> {
     let time: Option<SystemTime> = column(row, index)?;
     Ok(time.map(|time| Moment::from(time).now()))
@@ -233,7 +233,7 @@ fn number(row: &Row, index: usize) -> Result<u32> {
     u32::try_from(number).map_err(|error| odd(row, index, &error))
 }
 
-/// Reads a column that is true if the process is there.
+/// Reads a column that is true if the process is alive.
 fn life(row: &Row, index: usize) -> Result<Life> {
     Ok(match column(row, index)? {
         true => Life::Alive,
@@ -241,7 +241,7 @@ fn life(row: &Row, index: usize) -> Result<Life> {
     })
 }
 
-/// Returns the error for a row that someone else wrote, or a damaged one.
+/// Returns the error for a row that another program wrote, or a damaged one.
 fn odd(row: &Row, index: usize, problem: &dyn std::fmt::Display) -> Error {
     let column = row.columns().get(index).map_or("?", |column| column.name());
     Error::corrupt("tenure.dal_locks", format!("bad {column}: {problem}"))

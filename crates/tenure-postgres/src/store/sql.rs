@@ -3,11 +3,11 @@
 //! # Invariants
 //!
 //! - Statements sent together are carried out in their order: each is prepared before the first is
-//!   sent, and they are polled, which is what sends them, one after the other.
+//!   sent, and polling, which sends them, goes through them one after the other.
 //! - A call that is dropped while a statement is under way leaves the connection dirty.
 //!   [`Sql::is_clean`] is false from then on, and the connection is never lent again.
-//! - Every statement has a time limit: without an answer in time there is a passing error, and the
-//!   connection is dirty.
+//! - Every statement has a time limit: if there is no answer in time the error is a passing one,
+//!   and the connection is dirty.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -57,11 +57,11 @@ impl<'a> Statement<'a> {
 /// The commands that are sent around statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// Nothing: outside a transaction each statement is one of its own.
+    /// Nothing: outside a transaction each statement is a transaction of its own.
     None,
-    /// `BEGIN` before the first.
+    /// `BEGIN` before the first statement.
     Begin,
-    /// `COMMIT` after the last.
+    /// `COMMIT` after the last statement.
     Commit(Flush),
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Sql {
     /// The prepared statements, by address and length of their texts, which never move.
     prepared: Mutex<HashMap<(usize, usize), PreparedStatement>>,
     under_way: AtomicUsize,
-    /// True if it listens to the channel of this process.
+    /// True if the connection listens to the channel of this process.
     listens: AtomicBool,
 }
 
@@ -115,18 +115,18 @@ impl Sql {
         self.framed(Frame::None, statements).await
     }
 
-    /// Does the same, with the beginning or end of a transaction in the same round trip.
+    /// Sends several statements, with the beginning or end of a transaction, in one round trip.
     pub(super) async fn framed(
         &self,
         frame: Frame,
         statements: &[Statement<'_>],
     ) -> Result<Vec<Vec<Row>>> {
-        // Not counted down if this is dropped or runs out of time: then nobody knows what is under
-        // way.
+        // The count does not go down if this is dropped or runs out of time: a statement may then
+        // still be under way.
         self.answered(self.send(frame, statements)).await
     }
 
-    /// Waits for an answer. What was asked is under way until it is there.
+    /// Waits for an answer. The statement counts as under way until then.
     async fn answered<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T> {
         self.under_way.fetch_add(1, Ordering::Relaxed);
         let answer = timeout(ANSWER, asked).await;
@@ -172,8 +172,8 @@ impl Sql {
             .collect())
     }
 
-    /// Returns the statements as they are prepared. Those that are not yet are prepared in one
-    /// round trip.
+    /// Returns the statements as they are prepared. The ones that are not yet prepared take one
+    /// round trip together.
     async fn prepared(
         &self,
         statements: &[Statement<'_>],
@@ -224,12 +224,12 @@ impl Sql {
         self.connection.server()
     }
 
-    /// Returns true if it listens to the channel of this process.
+    /// Returns true if the connection listens to the channel of this process.
     pub(super) fn listens(&self) -> bool {
         self.listens.load(Ordering::Relaxed)
     }
 
-    /// Marks it as dirty, so that it is never lent again.
+    /// Marks the connection as dirty, so that it is never lent again.
     pub(super) fn mark_dirty(&self) {
         self.under_way.fetch_add(1, Ordering::Relaxed);
     }
@@ -239,7 +239,8 @@ impl Sql {
         self.connection.permit = Some(permit);
     }
 
-    /// Returns true if no statement is under way on it, and it has not ended as far as is known.
+    /// Returns true if no statement is under way, and the connection has not ended as far as is
+    /// known.
     pub(super) fn is_clean(&self) -> bool {
         self.under_way.load(Ordering::Relaxed) == 0 && !self.connection.is_over()
     }

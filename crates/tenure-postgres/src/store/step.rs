@@ -2,18 +2,19 @@
 //!
 //! # The protocol
 //!
-//! 1. `BEGIN`, the row of the resource is locked, then clock, holders and line are read (`load`):
-//!    one round trip.
-//! 2. [`decide`], and the changes become statements (`change`). This needs no statement: tokens are
-//!    drawn from the locked row and the clock. Only if the decision used up the front of a long
-//!    line is the rest of it read.
-//! 3. All statements, the row of the resource with its token and `alone` anew, the notifications,
-//!    and `COMMIT`: one round trip. The notifications go out with the commit, and only with it.
+//! 1. `BEGIN`; the row of the resource is locked; then clock, holders and line are read (`load`).
+//!    This is one round trip.
+//! 2. [`decide`] decides, and the changes become statements (`change`). Nothing is sent for this:
+//!    tokens are drawn from the locked row and the clock. Only if the decision used up the front of
+//!    a long line is the rest of it read.
+//! 3. All statements are sent, then the row of the resource with its new token and `alone`, the
+//!    notifications, and `COMMIT`: one round trip. The notifications go out with the commit, and
+//!    only with it.
 //!
 //! A crash, a cut connection or a dropped future before 3 changes nothing: the server rolls the
 //! transaction back, at the latest when it has idled for a while, and releases the lock on the row.
 //! In 3 the outcome may be unknown: the caller looks again by the id of its lease, and finds what
-//! was done. After 3 all is done, the wake-up too.
+//! was done. After 3 all is done, including the wake-up.
 //!
 //! Two steps on one resource never overlap: the second is in its first statement until the first
 //! has committed, and reads after that. A step about several resources locks their rows in the
@@ -22,8 +23,8 @@
 //! # On disk
 //!
 //! A commit is on disk before its caller is told, with one exception: a step that only hands over.
-//! Nobody relies on an offer before it is taken up, and the commit of that puts both on disk. If
-//! the server crashes in between, the lease that was released is there again and expires.
+//! No caller relies on an offer before it is taken up, and the commit that takes it up puts both on
+//! disk. If the server crashes in between, the lease that was released is there again and expires.
 
 use tenure_core::audit::Action;
 use tenure_core::decide::{Ask, Decision, Holder, HolderState, Millis, State, decide};
@@ -40,14 +41,14 @@ use super::pool::{PooledConnection, Transaction};
 use super::row::{LeaseRow, leases, read_leases, signed};
 use super::sql::{Flush, Statement, values};
 
-/// A transaction under way, with what it will write.
+/// A transaction under way, with the changes it will write.
 pub(super) struct Step<'a> {
     pub(super) store: &'a Inner,
     pub(super) tx: Transaction,
     pub(super) moment: Moment,
-    /// The rows that were loaded. Leases that were changed are as they are now.
+    /// The rows that were loaded, with changed leases as they are now.
     pub(super) loaded: Loaded,
-    /// The actor for the audit; `None` stands for who took the lease.
+    /// The actor for the audit; `None` stands for the owner that took the lease.
     pub(super) actor: Option<Owner>,
     /// The row of the resource as it will be written. `None` in a step on several resources, which
     /// leaves their rows as they are.
@@ -77,8 +78,8 @@ impl<'a> Step<'a> {
         Ok(begun.map(|(step, _)| step))
     }
 
-    /// Does the same, and also returns the order of locks that is written down. Nobody changes it
-    /// before the step ends.
+    /// Begins a step on a resource, and also returns the order of locks that is written down. It
+    /// does not change before the step ends.
     pub(super) async fn on_with_order(
         store: &'a Inner,
         until: Millis,
@@ -133,9 +134,8 @@ impl<'a> Step<'a> {
     }
 
     /// Begins a step on leases of several resources, and loads only the rows of these leases:
-    /// enough for a change that concerns nobody else and cannot wait for others. It may not end a
-    /// lease or begin one. Also returns the rows of another statement, sent after the rows were
-    /// locked.
+    /// enough for a change that concerns no other lease or waiter. The step may not end a lease or
+    /// begin one. Also returns the rows of another statement, sent after the rows were locked.
     pub(super) async fn of_leases(
         store: &'a Inner,
         leases: &[LeaseId],
@@ -212,7 +212,7 @@ impl<'a> Step<'a> {
         Ok(decide(&self.state, ask, self.moment.now()))
     }
 
-    /// Decides on one lease alone, for a change that concerns nobody else.
+    /// Decides on one lease alone, for a change that concerns no other lease or waiter.
     pub(super) fn decide_alone(&self, row: &LeaseRow, ask: &Ask) -> Decision {
         decide(&Loaded::alone(row).state(), ask, self.moment.now())
     }
@@ -296,7 +296,7 @@ impl<'a> Step<'a> {
 }
 
 /// Returns the statement that wakes waiters when the transaction commits: the process of each, and
-/// the id it waits under. The name of the channel is that of `listener`.
+/// the id it waits under. The channel has the name that `listener` gives it.
 pub(super) fn notify(processes: Vec<String>, waiters: Vec<String>) -> Statement<'static> {
     const NOTIFY: &str = "SELECT pg_catalog.pg_notify('tenure_' || t.process, t.lease) \
         FROM ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) AS t (process, lease)";

@@ -1,8 +1,8 @@
 //! A lease is taken out of the hands of a guard.
 //!
-//! One step on its resource: the lease gets time of its own, another id and the session of the
-//! asker, and its row names no process any more (`bind`). Whatever its guard does afterwards names
-//! the old id, and finds it over. The token stays, as the resource changes no hands.
+//! One step on its resource gives the lease time of its own, another id and the session of the
+//! asker, and its row names no process any more (`bind`). Its guard still names the old id, and
+//! finds that over. The token stays, as the owner of the resource stays.
 //!
 //! A crash before the commit leaves the lease as it was. If the answer is lost the step is made
 //! again, and finds the lease under its new id.

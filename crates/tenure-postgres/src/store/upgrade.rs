@@ -1,10 +1,10 @@
 //! Upgradeable to write, and back.
 //!
 //! An upgrade is a step on the resource of the lease, and waits like a new lease (`wait`). Two
-//! things differ: it is granted outright, as its holder has the lease already; and the row
-//! remembers which session asked, so that a session that gives up undoes only its own upgrade. If
-//! the answer is lost the upgrade is asked for again: a lease that is write by then, for this
-//! session, was upgraded by this very call.
+//! things differ: it is granted outright, without an offer, as its holder has the lease already;
+//! and the row names the session that asked, so that a session that gives up undoes only its own
+//! upgrade. If the answer is lost the upgrade is asked for again: if the lease is write by then,
+//! for this session, this very call has upgraded it.
 
 use tenure_core::decide::{Ask, Outcome};
 use tenure_core::request::Awaited;
@@ -64,8 +64,8 @@ impl Inner {
         Ok(Mode::Upgradeable)
     }
 
-    /// Upgrades, if the request is not one that was asked before and did something already. Returns
-    /// `None` if it would be turned away for something that this process is about to take back.
+    /// Upgrades, unless an earlier try of the request did something already. Returns `None` if the
+    /// request would be turned away for a lease that this process is about to take back.
     pub(super) async fn upgrade_once(
         &self,
         awaited: &Awaited,

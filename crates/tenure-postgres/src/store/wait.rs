@@ -7,30 +7,29 @@
 //! A waiter has a place in line. It registered with the `listener` before it took that place. It
 //! sleeps until one of these happens, and then looks:
 //!
-//! - It is notified: the transaction that granted it something, or took it out of the line,
-//!   notified its process.
+//! - It is notified, by the transaction that granted it something or took it out of the line.
 //! - It became the first of its process for the resource, or the listener lost its connection for a
 //!   moment.
 //! - Its timer ends. Only the first of its process for the resource has one: it ends when the next
-//!   offer, break or lease runs out, a moment later for each process before it; and else after a
-//!   second for each of them, 15 seconds at most, with jitter. This heals what a notification
-//!   cannot: a holder whose lease expired, an earlier waiter whose process is gone, a notification
-//!   that was lost with its connection.
+//!   offer, break or lease runs out, and a moment later for each process before this one; at the
+//!   latest after a second for each process up to this one, 15 seconds at most, with jitter. The
+//!   timer heals what a notification cannot: a holder whose lease expired, an earlier waiter whose
+//!   process is gone, a notification that was lost with its connection.
 //!
 //! A waiter that is notified first takes up the offer it may have, in one statement
 //! (`tenure.take_up` in the schema). If there is no offer it looks.
 //!
-//! A look is a step. It takes up what was granted; else it moves the line on, if that is possible;
-//! else it writes nothing. An offer is taken up before anybody relies on it: it may have been
-//! passed on while the waiter was stopped, and then the waiter asks again.
+//! A look is a step. It takes up a grant; else it moves the line on, if that is possible; else it
+//! writes nothing. An offer is taken up before the caller relies on it: it may have been passed on
+//! while the waiter was stopped, and then the waiter asks again.
 //!
 //! If the waiter crashes, its process is not seen for 15 seconds, and the next step on the line
-//! passes over it; its offer passes on after 5. If the one that grants crashes, its transaction is
-//! complete or absent, and the notification with it. If the connection is lost the waiter stays,
+//! passes over it; its offer passes on after 5. If the process that grants crashes, its transaction
+//! is complete or absent, and the notification with it. If the connection is lost the waiter stays,
 //! and asks again until its own deadline.
 //!
-//! A request that stops waiting leaves the line and gives back what it was granted in that instant
-//! (`cleanup`).
+//! A request that stops waiting leaves the line and gives back a lease that it is granted in that
+//! instant (`cleanup`).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -68,7 +67,7 @@ pub(super) struct QueuedRequest {
     /// True if an earlier try, or an earlier request under the same id, may have left something in
     /// the store.
     doubtful: bool,
-    /// True once it has had a place in line.
+    /// True once the request has had a place in line.
     queued: bool,
     /// The reason why the database could not be reached at the last failure.
     trouble: Option<String>,
@@ -78,7 +77,7 @@ pub(super) struct QueuedRequest {
 enum Stage {
     /// Nothing: nothing was asked yet, or the caller has its answer.
     Clear,
-    /// Nothing: a step is under way, and takes back what it got when it ends.
+    /// Nothing: a step is under way, and takes back its grant or place when it ends.
     InStep,
     /// Give back the place in line, or the grant, that it may have.
     Asked,
@@ -87,30 +86,30 @@ enum Stage {
 /// The reason why a waiter woke up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WakeReason {
-    /// It was notified.
+    /// The waiter was notified.
     Notified,
-    /// Its timer ended.
+    /// The waiter's timer ended.
     TimerEnded,
 }
 
 /// The outcome of asking and waiting.
 enum Waited {
     Granted(Box<Lease>),
-    /// It cannot be granted without waiting, and has no place in line.
+    /// The request cannot be granted without waiting, and has no place in line.
     Busy,
-    /// Its time is over. It may have a place in line.
+    /// The time of the request is over. It may have a place in line.
     Late,
-    /// It lost its place in line, and asks again.
+    /// The request lost its place in line, and asks again.
     PlaceLost,
 }
 
 /// The result of a look.
 pub(super) enum Look {
-    /// It was granted, and is taken up.
+    /// The lease was granted, and is taken up.
     Granted(Box<Lease>),
-    /// It is no longer in line, and was granted nothing.
+    /// The waiter is no longer in line, and was granted nothing.
     Gone,
-    /// It waits, and there is nothing to do.
+    /// The waiter stays in line, and there is nothing to do.
     Waits(LookTimer),
     /// The line has moved on.
     Moved,
@@ -133,7 +132,7 @@ impl QueuedRequest {
         })
     }
 
-    /// Makes a drop give nothing back.
+    /// Makes sure that a drop gives nothing back.
     pub(super) fn disarm(&mut self) {
         self.stage = Stage::Clear;
     }
@@ -164,7 +163,7 @@ impl QueuedRequest {
         done
     }
 
-    /// Does the same for a step that asks. A refusal leaves everything as it was.
+    /// Makes a step that asks, which runs to its end, too. A refusal leaves everything as it was.
     pub(super) async fn ask<T, F>(
         &mut self,
         work: impl FnOnce(Arc<Inner>, Arc<Awaited>) -> F,
@@ -193,8 +192,7 @@ impl QueuedRequest {
             .register(self.awaited.lease(), self.awaited.resource());
         let Ok(registered) = timeout(left, registering).await else {
             if !self.doubtful {
-                // Nothing failed so far: the server answers, and the resource was busy a moment
-                // ago.
+                // Nothing has failed: the server answers, and the resource was busy a moment ago.
                 return Ok(false);
             }
             let trouble = self.trouble.as_deref().unwrap_or("it does not answer");
@@ -219,8 +217,8 @@ impl QueuedRequest {
                 }
                 Ok(Waited::Late) => return Ok(None),
                 Ok(Waited::PlaceLost) => {}
-                // It was in line: a process that was stopped until its time was over is late, not
-                // cut off.
+                // The request was in line: a process that was stopped until its time was over is
+                // late, not cut off.
                 Err(error) if retry.is_late(&error) => return Ok(None),
                 Err(error) => retry.pause(error).await?,
             }
@@ -295,9 +293,10 @@ impl QueuedRequest {
             return WakeReason::TimerEnded;
         };
         let left = Duration::from_millis(time_left(end_of(self.awaited.wait())));
-        let timer = match registration.is_first() {
-            true => look_timer.duration(random::fraction()).min(left),
-            false => left,
+        let timer = if registration.is_first() {
+            look_timer.duration(random::fraction()).min(left)
+        } else {
+            left
         };
         tokio::select! {
             () = registration.notified() => WakeReason::Notified,
@@ -326,8 +325,8 @@ impl Drop for QueuedRequest {
     }
 }
 
-/// Leaves the line, or gives back what was granted. Tries for as long as there may be
-/// something to give back.
+/// Leaves the line, or gives back the grant. Tries for as long as there may be something to give
+/// back.
 async fn clean_up(store: Arc<Inner>, awaited: Arc<Awaited>, ticket: CleanupTicket) {
     let ends = Instant::now() + store.ttl.max(PRESENT_FOR);
     let mut retry = Retry::in_background(None);
@@ -425,7 +424,7 @@ pub(super) async fn accept(mut step: Step<'_>, id: &LeaseId) -> Result<Look> {
     }
 }
 
-/// Returns true if the error leaves open what was done.
+/// Returns true if the error leaves open whether the request was carried out.
 fn is_doubtful(error: &Error) -> bool {
     error.is_passing() || matches!(error, Error::Exhausted { .. } | Error::Internal(_))
 }

@@ -1,7 +1,7 @@
 //! The advisory locks that are held around a call.
 //!
 //! A surface is told of them. A daemon that outlived its run was told, too, but no longer has the
-//! lock: the server is asked whether the same connection still holds it.
+//! lock. So the server is asked whether the connection of the run still holds it.
 
 use serde::{Deserialize, Serialize};
 use tenure::Result;

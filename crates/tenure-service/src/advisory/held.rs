@@ -6,8 +6,8 @@
 //! | the lock is lost: its connection ended | at once | half a second later |
 //! | this process is stopped | | two and a half seconds after the last answer, by its watchdog |
 //!
-//! While the server has only gone silent it still holds the lock for us. A connection that ended
-//! has freed it: another may have it already, and is told apart by its token.
+//! While the server is only silent, it still holds the lock for us. A connection that ended has
+//! freed the lock: another session may have it already, and is told apart by its token.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use crate::Observer;
 
 /// The interval of looks at the guard, which tells by the clock how far it can be trusted.
 const LOOK: Duration = Duration::from_millis(50);
-/// A guard is unknown after one second without an answer. After another one the command must stop.
+/// The time that a guard may be unknown, which it is after one second without an answer. Then the
+/// command must stop.
 const UNKNOWN_MAX: Duration = Duration::from_secs(1);
 /// The time without an answer after which the command must be dead.
 const UNPROVED_MAX_MS: u64 = 2500;

@@ -1,5 +1,5 @@
-//! Takes an advisory lock for a command. This is no operation: what is held cannot leave this
-//! process, which runs the command itself.
+//! Takes an advisory lock for a command. This is no operation: the lock cannot leave this process,
+//! which runs the command itself.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -25,17 +25,17 @@ pub struct AdvisoryRun {
     pub namespace: Namespace,
     /// The number in the namespace.
     pub id: i32,
-    /// How long to wait, as the caller asks.
+    /// The longest wait, if the caller asks for one.
     pub wait: Option<Duration>,
     /// The advisory locks that are held around the call.
     pub around: Vec<OuterLock>,
 }
 
-/// An advisory lock that a command runs under, and what the command is told of it.
+/// An advisory lock that a command runs under, and the facts about it that the command is told.
 pub struct UnderAdvisoryLock {
-    /// The lock.
+    /// The lock, which is held until it is released.
     pub held: AdvisoryLock,
-    /// What is locked.
+    /// The resource that is locked.
     pub resource: Resource,
     /// The number of this grant.
     pub token: Token,
@@ -56,7 +56,8 @@ impl Service {
         let resource = &context.resource;
         let opening = self.advisory_locks(limit.for_opening(), Some(resource), caller);
         let locks = opening.await?;
-        // A request that does not wait finds the lock held, whoever holds it.
+        // A request that does not wait needs no check: it finds the lock held, even by a run around
+        // it.
         let mut around = run.around;
         let waits = !limit.whole().is_zero();
         if waits && is_held_around(&around, &locks, &store, key).await? {
@@ -78,7 +79,8 @@ impl Service {
     }
 }
 
-/// A lock that was granted to a caller that cancelled meanwhile is freed with its guard.
+/// Takes the lock, unless the caller cancels first. A lock that was granted meanwhile is freed with
+/// its guard.
 async fn acquire_unless_cancelled(
     locks: &AdvisoryLocks,
     key: Key,
@@ -130,9 +132,10 @@ async fn tell(
         .iter()
         .filter(|lock| lock.granted && Key::of(lock) == key);
     let holders: Vec<String> = holders.map(held_by).collect();
-    let by = match holders.is_empty() {
-        true => String::new(),
-        false => format!(", held by {}", holders.join(" and ")),
+    let by = if holders.is_empty() {
+        String::new()
+    } else {
+        format!(", held by {}", holders.join(" and "))
     };
     let (limit, location) = (duration::show(limit), &context.location);
     let word = format!("waiting up to {limit} for {location}{by}");
@@ -145,8 +148,9 @@ fn held_by(lock: &LockEntry) -> String {
     let program = lock.application_name.as_deref().filter(|n| !n.is_empty());
     let known = [program, lock.state.as_deref()];
     let known: Vec<&str> = known.into_iter().flatten().collect();
-    match known.is_empty() {
-        true => format!("server process {}", lock.pid),
-        false => format!("server process {} ({})", lock.pid, known.join(", ")),
+    if known.is_empty() {
+        format!("server process {}", lock.pid)
+    } else {
+        format!("server process {} ({})", lock.pid, known.join(", "))
     }
 }

@@ -1,4 +1,5 @@
-//! The lock of an agent: PostgreSQL's own, which other programs meet, or else that of the keeper.
+//! The lock of an agent: an advisory lock of PostgreSQL, which other programs take, too, or else a
+//! lock of the keeper.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ pub enum AgentGuard {
 }
 
 impl<'a> AgentLocks<'a> {
-    /// Returns the locks that came with a store, or those of the keeper.
+    /// Returns the advisory locks of the store if it has them, else those of the keeper.
     pub fn of(session: &'a Session, locks: Option<AdvisoryLocks>) -> Self {
         match locks {
             Some(locks) => AgentLocks::Advisory(locks.of(Namespace::AGENT)),

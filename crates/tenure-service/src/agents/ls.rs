@@ -18,7 +18,7 @@ const PAGE: usize = 1000;
 impl Handle<Ls> for Service {
     async fn handle(&self, request: Ls, caller: &Caller) -> Result<Agents> {
         let notes = ClaimNotes::new(&self.state_directory()?);
-        // Looking makes no store.
+        // A listing does not make a store.
         if self.missing_store().is_some() {
             return Ok(Agents::default());
         }
@@ -29,8 +29,8 @@ impl Handle<Ls> for Service {
     }
 }
 
-/// Returns the agents, those that were seen last first. `slots` is the store of the slots, if there
-/// is one.
+/// Returns the agents, the most recently seen first. `slots` is the store of the slots, if there is
+/// one.
 pub async fn listed(
     keeper: &Keeper,
     slots: Option<&Keeper>,
@@ -109,7 +109,8 @@ impl LocksOf {
     }
 }
 
-/// Returns an agent as it is now: a stop that is due counts, although nobody has written it yet.
+/// Returns an agent as it is now: a stop that is due counts, although no process has written it
+/// yet.
 fn shown(agent: Agent, now: Timestamp) -> Agent {
     let mut decision = Decision::new(agent, None);
     decision.stop_if_due(now);

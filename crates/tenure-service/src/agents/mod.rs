@@ -1,4 +1,4 @@
-//! Coding agents: an event of a hook, who is at work, what tends them, and the hooks in their
+//! The operations on coding agents: events of hooks, the list, the watcher, and the hooks in
 //! settings.
 
 pub mod hook;
@@ -27,7 +27,7 @@ impl Service {
         Spool::new(state, &identity(&self.located().url))
     }
 
-    /// Returns what processes the events of this project.
+    /// Returns the processor of the events of this project.
     fn processor<'a, L>(&self, keeper: &'a Keeper, locks: &'a L, state: &Path) -> Processor<'a, L> {
         let config = &self.located().config;
         Processor {

@@ -1,9 +1,9 @@
-//! The sandboxes of coding agents: the directory that one must let us write, and how its program is
-//! told so.
+//! The sandboxes of coding agents: the directories that they must let us write, and how a person
+//! allows them.
 //!
-//! A program mostly runs its hooks outside of the sandbox of its commands. So what a hook can write
-//! says nothing of what a command can: a hook tells of a directory that even it cannot write, and a
-//! command that is refused tells of it by its error.
+//! Most programs run hooks outside of the sandbox of their commands, so a directory that a hook can
+//! write may be closed to a command. A hook reports a directory only if it cannot write there
+//! itself; a command that is refused reports it by its error.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use tenure_api::agents::Program;
 use tenure_work::agents::identity;
 use tenure_work::agents::install::ProgramSettings;
 
-/// Returns the remedy for an error that is about a directory of the user which this process may not
+/// Returns the remedy for an error about a directory of the user in which this process may not
 /// write.
 pub fn remedy(error: &Error, environment: &Environment) -> Option<Remedy> {
     let Error::Io { path, source, .. } = error else {
@@ -37,7 +37,7 @@ pub(super) fn slots_out_of_reach(environment: &Environment) -> Option<PathBuf> {
     (!is_writable(&slots)).then_some(slots)
 }
 
-/// Says what a person has to do so that a program lets its commands write a directory.
+/// Returns the steps by which a person lets the commands of a program write in a directory.
 pub(super) fn how_to_allow(program: Option<Program>, directory: &Path) -> Remedy {
     let shown = directory.display();
     match program {
@@ -61,8 +61,9 @@ fn slots(environment: &Environment) -> Result<PathBuf> {
     Ok(path.parent().unwrap_or(path).to_owned())
 }
 
-/// Returns true if a file can be made in a directory, or where it would be made. A file without a
-/// name is tried, which leaves nothing: rights and mounts do not tell what a sandbox refuses.
+/// Returns true if a file can be made in a directory, or in the nearest one above it that exists.
+/// It tries with a file without a name, which leaves nothing: rights and mounts do not show what a
+/// sandbox refuses.
 fn is_writable(directory: &Path) -> bool {
     let there = directory.ancestors().find(|it| it.is_dir());
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;

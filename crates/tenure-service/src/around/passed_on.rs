@@ -1,43 +1,44 @@
-//! The leases that one `run` passes on to the next as text, in as many words as fit.
+//! The leases that one `run` passes on to the next, as text that fits into a variable.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tenure::{Lease, Timestamp};
 
-/// The kernel takes no variable longer than 128 KiB. Beyond this, leases are passed on
-/// without what is only for people.
+/// The longest text with all fields, in bytes: the kernel takes no variable longer than 128 KiB. In
+/// a longer text, fields that are only for people are left out.
 const BYTES_MAX: usize = 96 * 1024;
 
-/// A lease of an outer `run`, and the store it is in.
+/// A lease of an outer `run`, and its store.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outer {
-    /// The lease.
+    /// The lease that is held.
     #[serde(flatten)]
     pub lease: Lease,
     /// The address of its store.
     pub store: String,
 }
 
-/// What is passed on: `{"leases":[…]}`.
+/// The leases of all outer `run`s, as they are passed on: `{"leases":[…]}`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Outers {
-    /// The innermost first.
+    /// The leases, those of the innermost `run` first.
     pub leases: Vec<Outer>,
 }
 
 impl Outers {
-    /// Returns the text that is passed on.
+    /// Returns the text that is passed on to the next `run`.
     pub fn to_json(&self) -> String {
         let whole = serde_json::to_string(self).expect("leases are always serialisable");
-        match whole.len() <= BYTES_MAX {
-            true => whole,
-            false => self.shortest(),
+        if whole.len() <= BYTES_MAX {
+            whole
+        } else {
+            self.shortest()
         }
     }
 
-    /// Returns only what the next `run` must know:
-    /// `{"store":…,"leases":[{"lease":…,"resource":…,…}]}`. The store at the top is that of all
-    /// leases that name none.
+    /// Returns the shortest text, with only the fields that the next `run` must know:
+    /// `{"store":…,"leases":[{"lease":…,"resource":…,…}]}`. Leases that name no store are in the
+    /// one at the top.
     pub fn shortest(&self) -> String {
         let common = self.leases.first().map(|outer| outer.store.as_str());
         let lease = |outer: &Outer| {

@@ -27,7 +27,7 @@ pub(super) struct BoardCall<'a> {
 }
 
 impl Service {
-    /// Opens a board for a caller that waits for its locks alone.
+    /// Opens a board for a call that waits for nothing but the locks of the board.
     pub(super) fn on_board<'a>(
         &'a self,
         asked: Option<&Path>,
@@ -36,7 +36,7 @@ impl Service {
         self.on_board_to_claim(asked, None, None, caller)
     }
 
-    /// Opens a board for a caller that may wait for an issue for `wait` and claim it for `ttl`.
+    /// Opens a board for a call that waits for an issue for `wait` and claims it for `ttl`.
     pub(super) fn on_board_to_claim<'a>(
         &'a self,
         asked: Option<&Path>,
@@ -55,7 +55,7 @@ impl Service {
         })
     }
 
-    /// Opens a board for a caller. In its usual place it is made if there is none.
+    /// Opens a board for a call. In its usual place it is made if there is none.
     pub(super) async fn on_board_or_make<'a>(
         &'a self,
         asked: Option<&Path>,
@@ -70,7 +70,7 @@ impl Service {
         self.on_board(asked, caller)
     }
 
-    /// Returns where a board is: as asked, else in its usual place.
+    /// Returns the directory of a board: the one asked for, else the usual one.
     pub(super) fn place_of_board(&self, asked: Option<&Path>) -> Result<PathBuf> {
         match asked {
             Some(asked) => Ok(asked.to_owned()),
@@ -99,8 +99,8 @@ impl Service {
 }
 
 impl BoardCall<'_> {
-    /// Does something on a thread of its own that waits for the locks of the board, and for that of
-    /// an issue if one is named. The observer of the caller is told of the wait.
+    /// Does work that waits for the locks of the board, and for that of an issue if one is named.
+    /// It may run on another thread. The observer of the caller is told of the wait.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         issue: Option<&IssueId>,
@@ -125,7 +125,7 @@ impl BoardCall<'_> {
         })
     }
 
-    /// Does something with an issue that waits for its lock.
+    /// Does work on an issue, which waits for its lock.
     pub(super) async fn work_on<T: Send + 'static>(
         &self,
         id: IssueId,
@@ -135,7 +135,7 @@ impl BoardCall<'_> {
         self.work(Some(&named), move |board| work(board, &id)).await
     }
 
-    /// Does something with an issue that waits for its lock, and answers with what it is then.
+    /// Does work on an issue, which waits for its lock, and returns the issue as it is then.
     pub(super) async fn one_issue(
         &self,
         id: IssueId,
@@ -145,7 +145,7 @@ impl BoardCall<'_> {
         Ok(Issues::one(issue.shown()))
     }
 
-    /// Does something on a thread of its own that waits for other than locks.
+    /// Does work that waits for something other than locks. It may run on another thread.
     pub(super) async fn idle<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Board) -> Result<T> + Send + 'static,
@@ -168,7 +168,8 @@ impl BoardCall<'_> {
         board.with_messages(move |text| observer.word(text))
     }
 
-    /// Lets the hooks of a coding agent renew the claim that it has just made or renewed.
+    /// Remembers the claim that a coding agent has just made or renewed, so that its hooks renew
+    /// it.
     pub(super) async fn remember_claim(&self, issue: &Issue) {
         if let Some(claim) = &issue.claim {
             let claim = (issue.id.as_str(), claim.token, claim.expires_at);
@@ -177,7 +178,7 @@ impl BoardCall<'_> {
         }
     }
 
-    /// Lets the hooks of a coding agent forget a claim that it has ended.
+    /// Forgets a claim that a coding agent has ended, so that its hooks do not renew it.
     pub(super) async fn forget_claim(&self, id: &IssueId) {
         let (service, place) = (self.service, self.claimed_in());
         service.forget_claim(place, id.as_str(), self.caller).await;
@@ -193,7 +194,7 @@ impl BoardCall<'_> {
     }
 }
 
-/// Makes a board, if there is none.
+/// Makes a board, if there is none in the directory.
 pub(super) async fn make(directory: PathBuf, caller: &Caller) -> Result<()> {
     blocking(caller, move || Board::init(&directory)).await
 }

@@ -1,4 +1,4 @@
-//! The events of a board: those that are there, and those to come. Nothing is locked to read them.
+//! The events of a board: past ones, and new ones as they come. Reading them takes no lock.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct BoardFollower {
     cursor: EventCursor,
     /// The last line that was returned.
     last: u64,
-    /// How long the log was when it was read last.
+    /// The length of the log when it was last read, in bytes.
     length: Option<u64>,
 }
 
@@ -43,8 +43,8 @@ impl Service {
 }
 
 impl BoardFollower {
-    /// Returns the events that came since the last call: at the first call all that are there,
-    /// later none if none comes within `limit`. It blocks its thread.
+    /// Returns the events since the last call. The first call returns all at once; later ones wait
+    /// for an event, and return none if none comes within `limit`. Blocks the thread.
     pub fn next(&mut self, limit: Duration) -> Result<Vec<BoardEvent>> {
         if let Some(length) = self.length
             && !self.board.wait_for_events(length, limit)?

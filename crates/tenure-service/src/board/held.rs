@@ -14,7 +14,7 @@ use super::next::Found;
 use crate::waiting::blocking;
 use crate::{Caller, Service};
 
-/// A shell passes the signal that ended a command on as its number and this.
+/// The number that a shell adds to the signal that ended a command, to make its exit code.
 const SIGNAL_BASE: i32 = 128;
 
 /// The claim of an issue, renewed until it is released.
@@ -26,8 +26,8 @@ pub struct HeldIssue {
 }
 
 impl Service {
-    /// Claims the next issue and renews the claim until it is released. An issue that is claimed
-    /// though the caller has cancelled the wait is released.
+    /// Claims the next issue and renews the claim until it is released. If the caller has cancelled
+    /// the wait meanwhile, the issue is released at once.
     pub async fn hold_next_issue(
         &self,
         mut request: NextIssue,
@@ -71,7 +71,7 @@ fn renew(board: &Board, id: &IssueId, token: u64, ttl: Duration) -> Renewed {
     let Err(error) = board.renew(id, Some(token), Some(ttl)) else {
         return Renewed::Held;
     };
-    // The command may say itself that the issue is done: then nothing is left to renew or to lose.
+    // The command itself may have marked the issue as done: then no claim is left to renew or lose.
     if board.is_done_under(id, token).is_ok_and(|is_done| is_done) {
         return Renewed::Over;
     }
@@ -91,11 +91,12 @@ impl Held for HeldIssue {
     }
 
     fn command_dies_with_us(&self) -> bool {
-        // If we are killed, nobody renews the claim any more.
+        // If this process is killed, no process renews the claim any more.
         true
     }
 
-    /// Says what became of the issue. One whose claim was lost is somebody else's.
+    /// Marks the issue as done if the command succeeded, else releases it with a note. An issue
+    /// whose claim was lost is left alone: it may belong to another owner.
     async fn release(self, outcome: Outcome) -> Result<()> {
         // Nothing is renewed after this.
         drop(self.renewal);
@@ -107,7 +108,7 @@ impl Held for HeldIssue {
             Outcome::Ended(status) => status,
         };
         if board.is_ended(&issue, token).is_ok_and(|is_ended| is_ended) {
-            // The command itself said what becomes of it.
+            // The command itself finished or released the issue.
             return Ok(());
         }
         if let Some(note) = failure_of(status) {
@@ -116,14 +117,14 @@ impl Held for HeldIssue {
         let done = board.done(&issue, Some(token)).map(drop);
         if let Err(error) = &done {
             let note = format!("the command ended well, but the issue is not done: {error}");
-            // The error that is reported is the one that kept it from being done.
+            // The error of `done` is reported, not one of the release.
             let _ = release(&note);
         }
         done
     }
 }
 
-/// Says how a command failed, if it did.
+/// Returns a sentence that says how a command failed, or `None` if it succeeded.
 fn failure_of(status: ExitStatus) -> Option<String> {
     let signal = status.signal();
     let code = signal.map_or(status.code(), |signal| Some(SIGNAL_BASE + signal));

@@ -1,4 +1,4 @@
-//! Lists issues.
+//! Lists the issues of a board, filtered as the request says.
 
 use std::collections::HashMap;
 
@@ -21,9 +21,10 @@ impl Handle<ListIssues> for Service {
         let issues = issues.filter(|issue| is_wanted(issue, &blocked, &request));
         Ok(IssueListing {
             issues: issues.map(Issue::shown).collect(),
-            unreadable: match has_filter(&request) {
-                true => Vec::new(),
-                false => list.unreadable,
+            unreadable: if has_filter(&request) {
+                Vec::new()
+            } else {
+                list.unreadable
             },
             next: None,
             blocked,

@@ -7,7 +7,7 @@
 //! | [`events`] | the events of a board: those that are there, and those to come |
 //! | the others | the operations on issues, claims and gates; those on a whole board are here |
 //!
-//! The format, the locks and the writes of a board are all in `tenure-board`.
+//! The format, the locks and the writes of a board are in `tenure-board`.
 
 mod call;
 mod claims;
@@ -37,9 +37,10 @@ impl Handle<InitBoard> for Service {
 impl Handle<VerifyBoard> for Service {
     async fn handle(&self, request: VerifyBoard, caller: &Caller) -> Result<VerifiedBoard> {
         let call = self.on_board(request.board.as_deref(), caller)?;
-        let work = match request.repair {
-            true => Board::repair,
-            false => Board::verify,
+        let work = if request.repair {
+            Board::repair
+        } else {
+            Board::verify
         };
         call.work(None, work).await
     }

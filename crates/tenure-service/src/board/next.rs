@@ -1,4 +1,4 @@
-//! The next issue that is ready; claimed, if the caller wants it.
+//! Finds the next issue that is ready, and claims it if the request says so.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tenure_board::{BoardError, Next, Take, Unready};
 use super::call::BoardCall;
 use crate::{Caller, Handle, Service};
 
-/// How many issues that cannot be read are named in one message.
+/// The largest number of unreadable issues that one message names.
 const NAMED_MAX: usize = 3;
 /// The longest time between two looks at a board on which nothing happens.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ impl Handle<NextIssue> for Service {
     }
 }
 
-/// The next issue.
+/// The next issue, as it was found.
 pub(super) struct Found {
     pub(super) issue: Issue,
     /// The time when it was asked for, in milliseconds since boot.
@@ -41,9 +41,10 @@ impl Service {
     ) -> Result<(BoardCall<'a>, Found)> {
         let [wait, ttl] = [request.wait, request.ttl].map(|span| span.map(|span| span.0));
         let call = self.on_board_to_claim(request.board.as_deref(), wait, ttl, caller)?;
-        let take = match request.claim {
-            true => Take::Claim(ttl),
-            false => Take::Look,
+        let take = if request.claim {
+            Take::Claim(ttl)
+        } else {
+            Take::Look
         };
         let mut waiting = NextWait::new(wait, request.label.clone());
         loop {
@@ -83,8 +84,8 @@ impl NextWait {
         }
     }
 
-    /// Returns how long to wait before the next look. Fails if nothing is left to do, if that
-    /// cannot be said, or if the wait is over.
+    /// Returns how long to wait before the next look. Fails if no open issue is left, if an
+    /// unreadable issue leaves that unknown, or if the wait is over.
     fn left(&mut self, unready: &Unready, caller: &Caller) -> Result<Duration> {
         let left = self
             .deadline
@@ -98,7 +99,7 @@ impl NextWait {
                 let which = format!("{label}: {counts}");
                 return Err(BoardError::NothingLeft { which }.into());
             }
-            // Nobody knows whether it is done.
+            // An issue that cannot be read may be open or done.
             [broken, others @ ..] => {
                 let more = match others {
                     [] => String::new(),
@@ -119,13 +120,13 @@ impl NextWait {
                 "waiting for an issue to become ready, up to {limit}: {counts}"
             ));
         }
-        // A claim may end without a word.
+        // The end of a claim makes no event, so look again then.
         let end = unready.first_end.unwrap_or(LOOK_EVERY) + Duration::from_millis(1);
         Ok(left.min(LOOK_EVERY).min(end))
     }
 }
 
-/// `a, b, c and 14 more`.
+/// Returns a text such as `a, b, c and 14 more`.
 fn some_of(unreadable: &[Unreadable]) -> String {
     let (shown, more) = unreadable.split_at(unreadable.len().min(NAMED_MAX));
     let shown: Vec<&str> = shown.iter().map(|one| one.id.as_str()).collect();
@@ -135,7 +136,7 @@ fn some_of(unreadable: &[Unreadable]) -> String {
     }
 }
 
-/// `5 open, 2 claimed, 3 blocked`.
+/// Returns a text such as `5 open, 2 claimed, 3 blocked`.
 fn counts(unready: &Unready) -> String {
     let Unready {
         open,

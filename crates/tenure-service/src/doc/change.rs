@@ -14,21 +14,20 @@ use crate::store_identity::identity;
 use crate::waiting::for_files;
 use crate::{Caller, Handle, Service};
 
-/// A change of documents.
+/// A request to change documents, all or none.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// The documents.
+    /// The paths of the documents.
     pub files: Vec<PathBuf>,
-    /// The text that stands for a document that is missing, if it need not be there.
+    /// The text that stands for a missing document; `None` if a missing one is an error.
     pub create: Option<String>,
-    /// The version that the only document must be at.
+    /// The version that the document must have, if there is only one.
     pub expect: Option<Expect>,
     /// The lock under which it is written.
     pub token: Option<TokenOf>,
-    /// Whether to set aside what the documents remember: another lock, or a token that was never
-    /// granted.
+    /// True to write although a document remembers another lock, or a token that was never granted.
     pub rebind: bool,
-    /// The lock of another kind of programs that is taken, too.
+    /// The protocol of other programs whose lock is taken, too.
     pub compat: Option<Compat>,
     /// The longest wait.
     pub wait: Option<Span>,
@@ -74,12 +73,12 @@ impl Handle<Write> for Service {
 }
 
 impl Service {
-    /// Changes documents by `work`, which gets their texts and returns new ones. Reading and
-    /// writing are one step for everyone else. The layout of a document stays as it was.
+    /// Changes documents by `work`, which gets their texts and returns new ones. No other write
+    /// falls between the reading and the writing. The layout of a document stays as it was.
     ///
     /// # Errors
     ///
-    /// Those of the work are passed on, and no document has changed.
+    /// Errors of the work are passed on, and no document has changed.
     pub async fn change_documents<E: From<Error> + Send + 'static>(
         &self,
         change: Change,
@@ -89,7 +88,7 @@ impl Service {
         let (files, create) = (change.files.clone(), change.create.clone());
         let is_one = files.len() == 1;
         let lay_out = move |(text, old): (String, &Option<Content>)| match old {
-            // A new one is as it was given.
+            // A new document is written as it was given.
             None if is_one => text,
             old => laid_out(text.strip_prefix('\u{feff}').unwrap_or(&text), old.as_ref()),
         };
@@ -151,7 +150,7 @@ impl Service {
     }
 }
 
-/// Returns the texts of documents, strictly checked, or the text that stands for one that is
+/// Returns the texts of documents, strictly checked, with `create` in place of those that are
 /// missing.
 fn given<'a>(
     old: &'a [Option<Content>],

@@ -1,4 +1,4 @@
-//! Removes what crashed writers of a document left.
+//! Removes the files that crashed writers of a document left.
 
 use std::path::Path;
 use std::slice;
@@ -35,7 +35,7 @@ impl Handle<Clean> for Service {
     }
 }
 
-/// Returns true if there is such a document, or something of one whose making crashed.
+/// Returns true if the document exists, or its lock file, which a crash while it was made leaves.
 fn is_known(path: &Path) -> bool {
     let is_there = |path: &Path| path.symlink_metadata().is_ok();
     is_there(path) || Documents::lock_file(path).is_ok_and(|lock| is_there(&lock))

@@ -1,4 +1,4 @@
-//! A document each time it changes.
+//! Follows a document: reads it each time it changes.
 
 use std::path::PathBuf;
 use std::slice;
@@ -18,11 +18,11 @@ pub struct FollowedDocument(Follow);
 /// A version of a document.
 #[derive(Debug)]
 pub enum Seen {
-    /// The document.
+    /// The document was read.
     Document(Document),
-    /// It is no document, for this reason.
+    /// The file is no document, for this reason.
     Broken(Error),
-    /// There is none.
+    /// The file does not exist.
     Missing,
 }
 
@@ -41,12 +41,13 @@ impl Service {
 }
 
 impl FollowedDocument {
-    /// Returns the next version: at once the first time, then whenever the document is another than
-    /// before. Returns `None` if there is none for so long. Blocks the thread.
+    /// Returns the next version: at the first call at once, later when the document has changed.
+    /// Returns `None` if it does not change within `limit`. Blocks the thread.
     ///
     /// # Errors
     ///
-    /// Busy if somebody works on it for longer than is waited; there will be news.
+    /// Busy if another process holds the document for longer than the wait. There will be a new
+    /// version then.
     pub fn next(&mut self, limit: Duration) -> Result<Option<Seen>> {
         let content = self.0.next(Some(limit))?;
         Ok(content.map(|content| match content.as_ref().map(document) {

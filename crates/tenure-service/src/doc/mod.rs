@@ -22,10 +22,10 @@ pub use change::Change;
 pub use follow::{FollowedDocument, Seen};
 pub use token_check::CHECK;
 
-/// The default wait with Node: a lock of a dead Node program blocks for ten seconds.
+/// The default wait with `compat`: the lock of a dead Node program blocks for ten seconds.
 const WAIT_WITH_NODE: Duration = Duration::from_secs(15);
 
-/// Documents for one call.
+/// The documents, opened for one call.
 struct Access {
     documents: Documents,
     caller: FileCaller,
@@ -74,7 +74,7 @@ impl Access {
     fn wait(&self, files: &[PathBuf], mode: Mode) -> Result<FileWait> {
         let known = |file: &PathBuf| {
             let lock = Documents::lock_file(file)?;
-            // The document itself, where the file is a link to it.
+            // If the file is a link, the wait is for the document that it points to.
             let document = Documents::document_of(&lock);
             Ok((document.unwrap_or_else(|| file.clone()), lock))
         };
@@ -85,7 +85,7 @@ impl Access {
         }
         Ok(FileWait {
             files,
-            // Node's lock is taken inside of our exclusive one, by readers, too.
+            // The lock of Node is taken inside of our exclusive lock, even by readers.
             mode: if self.with_node { Mode::Write } else { mode },
             limit: self.caller.wait,
             session: self.caller.asker.session.clone(),

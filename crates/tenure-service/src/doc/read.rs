@@ -1,4 +1,4 @@
-//! Reads a document, or several as they are at one moment.
+//! Reads a document, or several at one moment.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ impl Handle<Read> for Service {
     }
 }
 
-/// Returns all documents at one moment. Missing ones are made first, if `make` is there for it.
+/// Returns all documents, read at one moment. Missing ones are made first, if `make` is given.
 fn all_of(
     documents: &Documents,
     files: &[PathBuf],
@@ -59,7 +59,7 @@ fn all_of(
     Err(missing(&files[0]))
 }
 
-/// Makes a document, unless someone else did meanwhile.
+/// Makes a document, unless another process did meanwhile.
 fn make(documents: &Documents, file: &Path, text: &str, terms: &Terms<'_>) -> Result<()> {
     let texts = vec![text.to_owned()];
     match documents.edit(&[file], terms, |_| Ok::<_, Error>((texts, ()))) {
@@ -68,7 +68,7 @@ fn make(documents: &Documents, file: &Path, text: &str, terms: &Terms<'_>) -> Re
     }
 }
 
-/// Returns a document that was read, strictly checked.
+/// Returns a document after a strict check of its content.
 pub(super) fn document(content: &Content) -> Result<Document> {
     let (version, text) = (content.version(), content.text()?.to_owned());
     Ok(Document { version, text })

@@ -1,8 +1,8 @@
 //! Checks that the locks around a write are still held, by their tokens.
 //!
-//! A token that was named is remembered by the document. It, and the tokens of the `run`s around
-//! the caller, must be the newest that their stores granted: what cannot be checked is not written.
-//! Asking makes no store.
+//! A document remembers the token that a request names. This token, and those of the `run`s around
+//! the caller, must be the newest that their stores granted; if that cannot be checked, nothing is
+//! written. The check makes no store.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -22,9 +22,9 @@ use crate::{Caller, SLOT_KIND, Service};
 /// The action that errors of a store name.
 pub const CHECK: &str = "check the token in";
 
-/// The tokens that a write is made under.
+/// The tokens under which a write is made.
 pub(super) struct TokenCheck {
-    /// Each with its store.
+    /// The tokens, each with the address of its store and its resource.
     tokens: Vec<(String, Resource, Token)>,
     settings: Settings,
     /// The stores asked so far, by their addresses.
@@ -32,8 +32,8 @@ pub(super) struct TokenCheck {
 }
 
 impl TokenCheck {
-    /// Collects the tokens of the `run`s around the caller, and the one that is named. Slots are no
-    /// locks.
+    /// Collects the tokens of the `run`s around the caller, and the token that the request names.
+    /// Slots are left out: they are no locks.
     pub(super) fn new(service: &Service, caller: &Caller, named: Option<&TokenOf>) -> Self {
         let outers = caller.around().leases.iter();
         let outers = outers.filter(|outer| outer.lease.resource.kind() != SLOT_KIND);
@@ -52,8 +52,9 @@ impl TokenCheck {
         }
     }
 
-    /// Returns what is asked before the work and again before the write: whether all tokens are
-    /// good, and at first whether the wait was cancelled. What has begun is finished.
+    /// Returns the check that is made before the work, and again before the write: it fails unless
+    /// all tokens are good. Only the first check fails for a cancelled wait, too: work that has
+    /// begun is finished.
     pub(super) fn guard<'a>(
         &'a self,
         caller: &'a FileCaller,
@@ -66,7 +67,7 @@ impl TokenCheck {
         }
     }
 
-    /// Fails unless all of them are the newest of their locks. Blocks the thread.
+    /// Fails unless each token is the newest of its lock. Blocks the thread.
     fn check(&self) -> Result<()> {
         let mut tokens = self.tokens.iter();
         tokens.try_for_each(|(store, resource, token)| self.ask(store, resource, *token))

@@ -18,7 +18,7 @@ pub async fn all(service: &Service, caller: &Caller) -> Vec<Examined> {
 }
 
 async fn of_store(service: &Service, caller: &Caller, checks: &mut Vec<Examined>) {
-    // A server that is away is what is to be told, not what is to be waited for.
+    // A server that is away is reported, not waited for.
     let opened = service.locks_within(caller, Limit::none(), None).await;
     let (scheme, path) = service.located().url.split_once(':').unwrap_or_default();
     let path = Path::new(path);

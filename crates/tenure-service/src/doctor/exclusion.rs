@@ -13,15 +13,16 @@ use tenure_os::blocking::blocking;
 
 use crate::{Caller, Service};
 
-/// The lock of all doctors. Lock files are never removed, so each must not make its own.
+/// The one lock of all doctors. With a lock for each, every run would leave a lock file: they are
+/// never removed.
 const RESOURCE: &str = "doctor:exclusion";
-/// The word of the child when it holds the lock.
+/// The word that the child prints when it holds the lock.
 const HELD: &str = "held";
-/// The wait for another doctor that may be at work.
+/// The longest wait for another doctor that may be at work.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Proves that the store excludes, and that the end of a holder frees its lock: its death, where
-/// leases last for as long as their session, else its release.
+/// Proves that the store excludes, and that a holder frees its lock: by its death, where leases end
+/// with their session, else by its release.
 pub async fn prove(service: &Service, caller: &Caller, keeper: &Keeper, url: &str) -> Examined {
     let name = "exclusion";
     match try_prove(caller, keeper, url).await {
@@ -33,7 +34,7 @@ pub async fn prove(service: &Service, caller: &Caller, keeper: &Keeper, url: &st
     }
 }
 
-/// Returns how the other process ended, in words.
+/// Returns the way in which the child gave up the lock, in words.
 async fn try_prove(caller: &Caller, keeper: &Keeper, url: &str) -> Result<&'static str> {
     let resource = Resource::parse(RESOURCE).map_err(|e| Error::Internal(e.to_string()))?;
     let session = keeper.session(SessionOptions::new(caller.owner().clone()));
@@ -54,7 +55,7 @@ async fn try_prove(caller: &Caller, keeper: &Keeper, url: &str) -> Result<&'stat
             "was killed"
         }
         Some(_) => {
-            // Its command ends with its input.
+            // The command of the child ends with its input.
             holder.child.stdin = None;
             "released it"
         }
@@ -65,18 +66,18 @@ async fn try_prove(caller: &Caller, keeper: &Keeper, url: &str) -> Result<&'stat
     Ok(end)
 }
 
-/// A `run` that holds the lock until its standard input ends. Its command is killed with it.
+/// A child, `tenure run`, that holds the lock until its standard input ends. Its command is killed
+/// with it.
 struct Holder {
     child: Child,
 }
 
 impl Holder {
-    /// Starts it, and waits until it holds.
+    /// Starts the child, and waits until it holds the lock.
     fn start(url: &str, caller: &Caller) -> Result<Self> {
         let failed = |error| Error::io("start", "/proc/self/exe", error);
         let mut command = Command::new("/proc/self/exe");
-        // Not among the arguments: those are for everybody to see, and there may be a password in
-        // it.
+        // The address may have a password in it, and every user of the machine can see arguments.
         command
             .args(["run", "--json", "--close", "--wait", "10s"])
             .args(["--purpose", "tenure doctor proves exclusion", RESOURCE])
@@ -118,10 +119,11 @@ fn not_taken(said: &str, caller: &Caller) -> Error {
     match (field("message"), field("remedy")) {
         (Some(problem), Some(remedy)) => {
             let problem = format!("another process could not take the lock: {problem}");
-            // Its words are those of this caller: this is an examination already.
-            let remedy = match remedy.ends_with(&caller.in_words("{doctor}")) {
-                true => Remedy::from("{doctor}"),
-                false => remedy.into(),
+            // A remedy that sends to this very examination is of no use, in whatever words.
+            let remedy = if remedy.ends_with(&caller.in_words("{doctor}")) {
+                Remedy::from("{doctor}")
+            } else {
+                remedy.into()
             };
             Error::configuration(problem, remedy)
         }
@@ -131,7 +133,7 @@ fn not_taken(said: &str, caller: &Caller) -> Error {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // It may be dead already, which is what is wanted.
+        // A child that is dead already is no error.
         let _ = self.kill();
     }
 }

@@ -1,4 +1,4 @@
-//! The check for what is left of earlier work, in stores of every kind.
+//! The check for leftovers of earlier work, in stores of every kind.
 
 use tenure::leases::Recovery;
 use tenure::store::Examined;
@@ -11,8 +11,8 @@ use crate::{Caller, Service};
 
 const NAME: &str = "leftovers";
 
-/// Checks for leases that nobody can prove or that nobody needs, for waiters, and for leases whose
-/// `run` is not seen.
+/// Checks for leases that no process can prove or needs, for waiters, and for leases whose `run` is
+/// not seen.
 pub async fn all(service: &Service, caller: &Caller, keeper: &Keeper) -> Examined {
     match found(caller, keeper).await {
         Ok(check) => check,

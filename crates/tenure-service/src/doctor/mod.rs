@@ -1,4 +1,4 @@
-//! Which store is used and why, and proof that it locks.
+//! The operation `doctor`: the store that is used, the reason, and proof that it locks.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -9,7 +9,8 @@
 //!
 //! # Limitations
 //!
-//! Another process takes a lock by the program of this one, which has to be the `tenure` command.
+//! The child that takes a lock is started from the program of this process, which must be the
+//! `tenure` command.
 
 mod checks;
 mod exclusion;
@@ -40,7 +41,7 @@ impl Handle<Doctor> for Service {
     }
 }
 
-/// Returns the diagnosis where there is no service to examine.
+/// Returns the diagnosis if an error leaves no service to examine.
 pub fn of_failure(error: &Error, environment: Option<&Environment>) -> Diagnosis {
     diagnosis(None, vec![failed("configuration", error, environment)])
 }
@@ -56,14 +57,14 @@ fn diagnosis(store: Option<(String, String)>, checks: Vec<Examined>) -> Diagnosi
     }
 }
 
-/// Returns `1 lease`, `2 leases`.
+/// Returns a number with its noun, such as `1 lease` or `2 leases`.
 pub fn counted(number: usize, what: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{number} {what}{ending}")
 }
 
 impl Service {
-    /// Reports a check that failed before it could find anything.
+    /// Reports a check that an error ended before it had a result.
     fn failed(&self, name: &'static str, error: &Error) -> Examined {
         failed(name, error, Some(self.environment()))
     }
@@ -73,8 +74,8 @@ fn failed(name: &'static str, error: &Error, environment: Option<&Environment>) 
     Found::bad(error.to_string(), remedy(error, environment)).of(name)
 }
 
-/// Returns what to do about an error met here. The usual advice sends to this very command, or
-/// names options it does not have.
+/// Returns the remedy for an error that a check met. The usual remedy may name this very operation,
+/// or an option that it does not have.
 fn remedy(error: &Error, environment: Option<&Environment>) -> Remedy {
     match error {
         Error::TooManyRetries { last, .. } => remedy(last, environment),

@@ -15,7 +15,7 @@ use tenure_core::store::Found;
 use crate::{Caller, Service};
 
 const NAME: &str = "sandbox";
-/// The exit code of the child if it cannot make the directory read-only.
+/// The exit code of the child if it could not make the directory read-only.
 const NOT_TRIED: i32 = 99;
 const SCRIPT: &str = r#"mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit 99
 shift; exec "$@""#;
@@ -51,7 +51,7 @@ fn tried(
             format!("the store cannot be used where {git} is read-only"),
             format!("move the state directory out of {git} (XDG_STATE_HOME)"),
         ),
-        // It is as good as ever for all who have no such sandbox.
+        // The store is good for all agents without such a sandbox.
         Some(false) => Found::good(format!(
             "out of reach for agents whose sandbox makes {git} read-only; for those: {}",
             caller.in_words("{agent.apply}")
@@ -83,14 +83,14 @@ fn usable(url: &str, common: &Path) -> Result<Option<bool>> {
     Ok(match output.status.code() {
         Some(0) => Some(true),
         Some(NOT_TRIED) => None,
-        // Only the command itself says its name first.
+        // Only errors of `unshare` itself begin with its name.
         _ if output.stderr.starts_with(b"unshare:") => None,
         _ => Some(false),
     })
 }
 
-/// Tells of a main worktree whose settings name another store than those here: locks taken there
-/// keep nobody out here.
+/// Reports a main worktree whose settings name another store than those here: locks taken there
+/// keep no process out here.
 pub fn worktrees(service: &Service) -> Option<Examined> {
     let environment = service.environment();
     let main = store_choice::main_worktree(environment).ok()??;

@@ -44,7 +44,8 @@ pub fn directory(service: &Service, directory: &Path) -> Examined {
 /// Checks that the kernel's locks are known to hold there.
 pub fn file_system(service: &Service, directory: &Path, trust: bool) -> Examined {
     let name = "file system";
-    // A store that could not be created yet would be on the file system of what is above it.
+    // A store that does not exist yet would be on the file system of the nearest directory above
+    // it.
     let existing = directory.ancestors().find(|path| path.exists());
     match filesystem::of(existing.unwrap_or(directory)) {
         Err(error) => service.failed(name, &error),

@@ -1,8 +1,8 @@
 //! The record of whether a person trusts the commands that a `tenure.toml` names.
 //!
-//! A repository brings its `tenure.toml` along, so a command in it could be anybody's. It counts
-//! only after a person has trusted it, and only for the very bytes that were there then: their
-//! SHA-256 is kept in the user's state directory.
+//! A repository brings its `tenure.toml` along, so a command in it may come from a stranger. It
+//! counts only after a person has trusted the file, and only while the file has the bytes that it
+//! had then: their SHA-256 is kept in the user's state directory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use tenure_os::blocking::blocking;
 
 use crate::{Caller, Handle, Service, WAIT_DEFAULT};
 
-/// The files that are trusted, by path, each with the SHA-256 of what was trusted.
+/// The files that are trusted, by path, each with the SHA-256 of the bytes that were trusted.
 type List = BTreeMap<String, String>;
 
 fn read(path: &Path) -> Result<String> {
@@ -66,8 +66,8 @@ impl Service {
         })
     }
 
-    /// Returns the settings of the nearest `tenure.toml` if a person trusts what is in it now, read
-    /// from the bytes that are trusted.
+    /// Returns the settings of the nearest `tenure.toml` if a person trusts its present bytes. The
+    /// settings are read from these very bytes.
     pub(crate) fn trusted_settings(&self) -> Result<Option<Config>> {
         let Some(path) = &self.located().config_path else {
             return Ok(None);
@@ -78,9 +78,10 @@ impl Service {
             .and_then(|list| serde_json::from_slice(&list).ok())
             .unwrap_or_default();
         let version = Version::of(text.as_bytes()).to_string();
-        match known.get(&path.display().to_string()) == Some(&version) {
-            true => Config::parse(&text, path).map(Some),
-            false => Ok(None),
+        if known.get(&path.display().to_string()) == Some(&version) {
+            Config::parse(&text, path).map(Some)
+        } else {
+            Ok(None)
         }
     }
 }

@@ -20,26 +20,28 @@ impl Handle<Ls> for Service {
 }
 
 impl Service {
-    /// Returns the database that would be listed, if it is not there yet. Looking makes none.
+    /// Returns the database that would be listed, if it does not exist yet. A listing does not make
+    /// it.
     pub fn missing_store_of(&self, request: &Ls) -> Result<Option<PathBuf>> {
         let of_slots = request.prefix.as_deref().is_some_and(names_slots);
-        let url = match of_slots {
-            true => self.slots_url()?,
-            false => self.located().url.clone(),
+        let url = if of_slots {
+            self.slots_url()?
+        } else {
+            self.located().url.clone()
         };
         Ok(missing(&url).map(Path::to_owned))
     }
 }
 
-/// Returns true if what is asked for is in the store of the slots, which is the same whatever store
-/// is used for locks.
+/// Returns true if a prefix asks for slots. They have a store of their own, whatever store is used
+/// for locks.
 fn names_slots(prefix: &str) -> bool {
     let kind = prefix.split_once(':').map_or(prefix, |(kind, _)| kind);
     kind == SLOT_KIND
 }
 
-/// Returns the beginnings a prefix stands for, in order. Without a `:` it is that of a name, and a
-/// whole kind.
+/// Returns the beginnings of resources that a prefix stands for, in order. A prefix without a `:`
+/// stands for a whole kind, and for names that begin with it.
 fn beginnings(prefix: &str) -> Vec<String> {
     if prefix == SLOT_KIND {
         return vec![format!("{prefix}:")];
@@ -56,7 +58,7 @@ fn beginnings(prefix: &str) -> Vec<String> {
     }
 }
 
-/// Lists every beginning after the other. A cursor says at which of them it goes on.
+/// Lists the resources of one beginning after the other. A cursor says with which the page begins.
 async fn list(keeper: &Keeper, request: &Ls) -> Result<Listing> {
     let beginnings: Vec<Option<String>> = match &request.prefix {
         Some(prefix) => beginnings(prefix).into_iter().map(Some).collect(),

@@ -24,7 +24,7 @@ impl Handle<Find> for Service {
 impl Handle<Check> for Service {
     async fn handle(&self, request: Check, caller: &Caller) -> Result<Checked> {
         let Check { resource, token } = request;
-        // Without a store nothing is known of a token, and a question makes no store.
+        // Without a store no token is known, and a check does not make a store.
         if !is_there(&self.located().url) {
             let problem = format!("there is no store at {}", self.shown_store());
             return Err(Error::NotFound(problem));
@@ -60,9 +60,10 @@ impl Handle<Break> for Service {
 impl Handle<Recover> for Service {
     async fn handle(&self, request: Recover, caller: &Caller) -> Result<Stale> {
         self.check_caller(caller)?;
-        let recovery = match request.dry_run {
-            true => Recovery::DryRun,
-            false => Recovery::Real,
+        let recovery = if request.dry_run {
+            Recovery::DryRun
+        } else {
+            Recovery::Real
         };
         let (keeper, actor) = (self.locks(caller).await?, caller.owner());
         let leases = keeper.recover(actor, recovery).await?;

@@ -11,8 +11,8 @@ impl Handle<Upgrade> for Service {
         let asked = request.wait.map(|wait| wait.0);
         let limit = self.limit(caller, asked, WAIT_DEFAULT, None)?;
         let keeper = self.locks_within(caller, limit, None).await?;
-        // Looked up first, so that a wait can tell what it is for. A store without leases says
-        // itself that it cannot upgrade them.
+        // The lease is looked up first, so that a wait can name its resource. A store without
+        // leases reports itself that it cannot upgrade one.
         let before = if keeper.keeps_leases() {
             Some(keeper.find(&request.lease).await?)
         } else {

@@ -1,4 +1,4 @@
-//! Claims of nodes: made or renewed, ended, listed.
+//! The operations on claims of nodes: made or renewed, ended, listed, reaped.
 
 use tenure::Result;
 use tenure_api::ledger::{

@@ -1,4 +1,4 @@
-//! Events: appended, read in order, and as they come.
+//! The operations on events: appended, read in order, and followed as they come.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::open;
 use crate::waiting::blocking;
 use crate::{Caller, Handle, Service};
 
-/// The most events of one page, unless the request says another number.
+/// The largest number of events on a page, unless the request says another.
 const LIMIT: usize = 1000;
 
 impl Handle<Append> for Service {
@@ -59,19 +59,19 @@ fn page(ledger: &Ledger, request: &Log) -> Result<Events> {
     Ok(Events { events, next })
 }
 
-/// Returns true if an event is of this type, or if any will do.
+/// Returns true if an event is of this type, or if no type is given.
 fn is_of(event: &Event, kind: Option<&str>) -> bool {
     kind.is_none_or(|kind| event.kind().as_deref() == Some(kind))
 }
 
-/// The events of a ledger after a number, those to come included.
+/// The events of a ledger after a number, including those that are yet to come.
 pub struct FollowedLedger {
     follow: FollowLedger,
     kind: Option<String>,
 }
 
 impl Service {
-    /// Follows the events that a request asks for, however many there are.
+    /// Follows the events that a request asks for. Its limit does not count.
     pub fn follow_ledger(&self, request: Log, caller: &Caller) -> Result<FollowedLedger> {
         let ledger = open(&request.directory, caller)?;
         let follow = ledger.follow(request.after);
@@ -81,7 +81,7 @@ impl Service {
 }
 
 impl FollowedLedger {
-    /// Returns the next event, or `None` if there is none for so long. Blocks the thread.
+    /// Returns the next event, or `None` if none comes within `limit`. Blocks the thread.
     pub fn next(&mut self, limit: Duration) -> Result<Option<Event>> {
         loop {
             match self.follow.next(Some(limit))? {

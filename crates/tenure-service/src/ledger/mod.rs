@@ -52,7 +52,7 @@ struct OpenLedger {
 }
 
 impl OpenLedger {
-    /// Does something that waits for the ledger.
+    /// Does work that waits for the lock of the ledger.
     async fn wait<T: Send + 'static>(
         self,
         work: impl FnOnce(&Ledger) -> Result<T> + Send + 'static,
@@ -62,7 +62,7 @@ impl OpenLedger {
 }
 
 impl Service {
-    /// Opens a ledger to change it; `ttl` is how long a claim is to last.
+    /// Opens a ledger for a call that changes it, and that may claim a node for `ttl`.
     fn ledger(
         &self,
         directory: &Path,

@@ -14,8 +14,8 @@ impl Service {
         Policy::of(&self.located().config)
     }
 
-    /// Returns the locks that a kind of work needs in one case. The path of a file counts from the
-    /// directory of the call, as where a person names the file.
+    /// Returns the locks that a kind of work needs in one case. A relative path of a file counts
+    /// from the directory of the call, as it does on a command line.
     pub(crate) fn locks_of(
         &self,
         policy: &Policy,

@@ -1,4 +1,4 @@
-//! Publish: a directory put in place whole, and a look at what is there.
+//! The operations of publish: a directory is put in place whole, verified, and its history listed.
 //!
 //! | file | what it holds |
 //! |---|---|

@@ -11,14 +11,14 @@ use tokio::time::{Instant, sleep_until};
 use crate::Caller;
 use crate::observer::CopyObserver;
 
-/// A task that tells of a copy. The copy blocks its own.
+/// A task that tells of a copy. It is a task of its own, as the copy blocks the one of the call.
 pub(super) struct CopyTeller {
     observer: Arc<Mutex<Option<Box<dyn CopyObserver>>>>,
     task: Option<JoinHandle<()>>,
 }
 
 impl CopyTeller {
-    /// Begins to tell.
+    /// Begins to tell the observer of the caller.
     pub(super) fn start(progress: &Arc<Progress>, caller: &Caller) -> Self {
         let observer = Arc::new(Mutex::new(caller.observer().begin_copy()));
         let is_wanted = lock(&observer).is_some();
@@ -27,7 +27,7 @@ impl CopyTeller {
         Self { observer, task }
     }
 
-    /// Ends it: when this returns, the observer is told nothing more.
+    /// Ends the task. When this returns, the observer is told nothing more.
     pub(super) fn end(self) {
         drop(lock(&self.observer).take());
         if let Some(task) = self.task {

@@ -15,7 +15,7 @@ use super::lease::PublishLease;
 use super::progress::CopyTeller;
 use crate::{Caller, Handle, Service, WAIT_DEFAULT};
 
-/// The number of files that a message names.
+/// The largest number of files that a message names.
 const NAMED_MAX: usize = 5;
 
 impl Handle<Put> for Service {
@@ -59,7 +59,8 @@ impl Handle<Put> for Service {
         teller.end();
         held.release(caller).await;
         let manifest = published?;
-        // Nobody waits for this any more. What cannot be removed now is removed by recovery.
+        // The lock is released by now, so no other process waits for this. Recovery removes later
+        // what cannot be removed now.
         if let Err(error) = remove_leftover(&keeper, &manifest, caller.owner()).await {
             let (word, tmp) = ("what was there before is left in", &manifest.tmp);
             caller.observer().word(&format!("{word} {tmp}: {error}"));
@@ -74,7 +75,7 @@ fn resource_of(publish_target: &PublishTarget) -> Result<Resource> {
     Resource::new("file", path).map_err(|error| Error::BadInput(error.to_string()))
 }
 
-/// Tells which files lost setuid or setgid, and which their capabilities.
+/// Tells a person which files lost setuid or setgid, and which lost their capabilities.
 fn tell_unprivileged(progress: &Progress, caller: &Caller) {
     let lost = "setuid and setgid were dropped, as the copy has another owner";
     tell_paths(lost, &lock(&progress.unprivileged), caller);

@@ -7,7 +7,7 @@
 //! | both passed unseen, while the machine slept | | at once |
 //! | this process is stopped | | at five sixths, by its watchdog |
 //!
-//! Until five sixths of its time nobody else can have been granted the lock.
+//! Until five sixths of its time no other session can have been granted the lock.
 
 use std::future::{Future, pending, poll_fn};
 use std::os::fd::OwnedFd;
@@ -22,9 +22,10 @@ use crate::Observer;
 
 /// The locks of a command, and the sessions that hold them.
 pub struct RunLocks {
-    /// In the order they were acquired.
+    /// The locks, in the order in which they were acquired.
     pub(super) guards: Vec<Guard>,
-    /// Dropped after the guards: the sessions end after all that they hold.
+    /// The sessions of the locks. They are dropped after the guards, and so end after all that they
+    /// hold.
     pub(super) sessions: [Option<Session>; 2],
     /// True if the command dies with us, and does not inherit them.
     pub(super) close: bool,
@@ -72,7 +73,8 @@ impl Held for RunLocks {
 
     async fn release(self, _: Outcome) -> Result<()> {
         let released = release(self.guards, &self.observer).await;
-        // Before this process may end itself by the signal that ended the command.
+        // The sessions end now, before this process may end itself by the signal that ended the
+        // command.
         drop(self.sessions);
         released
     }
@@ -83,12 +85,12 @@ async fn over(guards: &[Guard]) {
     let (at, _) = first(guards, |guard| Box::pin(guard.lost())).await;
     let guard = &guards[at];
     if guard.expires_in().is_none() || !guard.in_doubt().await.lost_in.is_zero() {
-        // Broken, or taken away: the timer runs.
+        // The lock was broken or taken away: the timer of the grace decides.
         pending::<()>().await;
     }
 }
 
-/// Resolves to the index of the first lock that `listen` resolves for, and what it resolves to.
+/// Resolves when `listen` first resolves for a lock, to the index of that lock and the value.
 fn first<'a, T: 'a>(
     guards: &'a [Guard],
     listen: impl Fn(&'a Guard) -> Pin<Box<dyn Future<Output = T> + 'a>>,
@@ -104,7 +106,7 @@ fn first<'a, T: 'a>(
     })
 }
 
-/// Releases in reverse order. Fails if a lock turned out to be lost.
+/// Releases the locks in reverse order. Fails if a lock turned out to be lost.
 pub(super) async fn release(guards: Vec<Guard>, observer: &Arc<dyn Observer>) -> Result<()> {
     let mut released = Ok(());
     for guard in guards.into_iter().rev() {

@@ -1,6 +1,6 @@
-//! What a command runs under: a slot, then locks, taken within one limit, all or nothing.
+//! Takes the slot and then the locks that a command runs under, within one limit, all or none.
 //!
-//! This is no operation: what is held cannot leave this process, which runs the command itself.
+//! This is no operation: the locks cannot leave this process, which runs the command itself.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! # Invariants
 //!
 //! - A slot is taken before all locks, and given back after them.
-//! - Whoever is refused, cancelled or out of time holds nothing.
+//! - A run that is refused, cancelled or out of time holds nothing.
 
 mod held;
 mod slot;
@@ -37,38 +37,39 @@ pub use held::RunLocks;
 /// The default wait of a run.
 const WAIT_DEFAULT: Duration = Duration::from_secs(600);
 
-/// A request for what a command is to run under.
+/// A request for the slot and the locks that a command is to run under.
 #[derive(Debug)]
 pub struct Run {
-    /// The locks.
+    /// The locks to take.
     pub resources: Vec<Wanted>,
-    /// The mode of those without one of their own.
+    /// The mode of the locks that name none.
     pub mode: Mode,
-    /// The slot to take a place in.
+    /// The slot in which a place is taken, if any.
     pub slot: Option<Slot>,
-    /// The operation whose locks are taken, too, and what it is about.
+    /// The kind of work whose locks are taken, too, and the values of its keys.
     pub operation: Option<(String, Scope)>,
-    /// How long to wait, as the caller asks.
+    /// The longest wait, if the caller asks for one.
     pub wait: Option<Duration>,
     /// True if locks that are held around the call suffice.
     pub reuse: bool,
     /// True if the command dies with this process, and does not inherit the locks.
     pub close: bool,
-    /// Why, for people who look.
+    /// The reason for the locks, for people who list them.
     pub purpose: Option<String>,
-    /// Kept with the leases.
+    /// A value that is kept with the leases.
     pub metadata: Option<Value>,
     /// The line of the command as listings show it.
     pub command: String,
 }
 
-/// What a command runs under, and what it is told of it.
+/// The locks that a command runs under, and the facts about them that it is told.
 pub struct UnderLocks {
-    /// The locks.
+    /// The locks, which are held until they are released.
     pub held: RunLocks,
     /// The address of the store that the command uses by default.
     pub store: String,
-    /// The leases it runs under: the slot, then the locks in the order in which they are taken.
+    /// The leases that it runs under: the slot, then the locks in the order in which they are
+    /// taken.
     pub leases: Vec<Lease>,
     /// The session that holds them. `None` if all of them were held around the call.
     pub session: Option<SessionId>,
@@ -83,16 +84,16 @@ pub enum NotHeld {
     Refused(Error),
     /// The slot has no number of places, or the caller may not choose it.
     Places {
-        /// The reason.
+        /// The reason of the refusal.
         error: Error,
-        /// The slot.
+        /// The slot that was asked for.
         slot: Resource,
     },
     /// No place in the slot could be taken.
     Slot {
-        /// The reason.
+        /// The reason why there is no place.
         error: Error,
-        /// The slot.
+        /// The slot that was asked for.
         slot: Resource,
         /// The number of its places.
         capacity: u32,
@@ -116,12 +117,13 @@ struct Stores {
 }
 
 impl Service {
-    /// Takes what a command is to run under.
+    /// Takes the slot and the locks that a command is to run under.
     pub async fn hold_for_run(&self, mut run: Run, caller: &Caller) -> Result<UnderLocks, NotHeld> {
         self.add_operation(&mut run, caller)?;
-        let default = match self.is_automated(caller) {
-            true => AUTOMATED_WAIT_DEFAULT,
-            false => WAIT_DEFAULT,
+        let default = if self.is_automated(caller) {
+            AUTOMATED_WAIT_DEFAULT
+        } else {
+            WAIT_DEFAULT
         };
         let limit = self.limit(caller, run.wait, default, None)?;
         let slot = match &run.slot {
@@ -198,8 +200,8 @@ impl Service {
     }
 }
 
-/// Takes the slot and then the locks. What was granted to a caller that cancelled meanwhile is
-/// given back: it must not be told of a grant for which it no longer waits.
+/// Takes the slot and then the locks. If the caller cancelled meanwhile, all grants are given back:
+/// it must not be told of a grant for which it no longer waits.
 async fn take(
     limit: Limit,
     run: &Run,

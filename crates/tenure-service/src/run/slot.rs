@@ -1,7 +1,7 @@
 //! A slot: one of N places for this user on this machine, taken before every lock.
 //!
-//! A lock held while a slot is awaited would be held for as long as all places are taken, perhaps
-//! by those that wait for the lock. So a slot asked for inside a lock is refused at once.
+//! A request for a slot is refused at once if the caller holds a lock: the lock would be held for
+//! as long as all places are taken, perhaps by commands that wait for that very lock.
 
 use tenure::{Error, Keeper, LockSet, Mode, Resource, Result};
 use tenure_api::text::Slot;
@@ -17,8 +17,8 @@ pub(super) struct SlotRequest {
 }
 
 impl Service {
-    /// Returns the slot with its number of places: the one asked for, else the one that is set. An
-    /// automated owner may not ask for another number than people have set.
+    /// Returns the slot with its number of places: the number asked for, else the number in the
+    /// settings. An automated owner may not ask for another number than the settings have.
     pub(super) fn slot_request(&self, slot: &Slot, caller: &Caller) -> Result<SlotRequest> {
         let (name, owner) = (slot.resource.id(), caller.owner());
         let set = self.located().config.slot.get(name).copied();
@@ -47,7 +47,7 @@ impl Service {
     }
 }
 
-/// Takes the slot; inside a run that has it already, works under that one's.
+/// Takes a place in the slot. Inside a run that has a place in it already, that one counts.
 pub(super) async fn acquire(
     slot: &SlotRequest,
     keeper: &Keeper,

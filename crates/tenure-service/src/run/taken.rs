@@ -12,7 +12,7 @@ use crate::waiting::{Wait, wait};
 pub(super) struct TakenRequest<'a> {
     /// The command line that people see.
     pub(super) command: &'a str,
-    /// The whole wait, as people are told.
+    /// The longest wait for everything together, as people are told it.
     pub(super) whole: Duration,
     /// The options of the request.
     pub(super) options: Options,
@@ -59,7 +59,7 @@ impl Taken {
     }
 }
 
-/// Takes the locks, or what is missing of them if those around the call suffice.
+/// Takes all the locks; or with `reuse` only those that are not held around the call.
 pub(super) async fn locks(
     keeper: &Keeper,
     wanted: &LockSet,
@@ -67,9 +67,10 @@ pub(super) async fn locks(
     ancestors: &Ancestors,
     request: &TakenRequest<'_>,
 ) -> Result<Taken> {
-    let plan = match reuse {
-        true => ancestors.reuse(wanted, keeper)?,
-        false => Plan::take_all(wanted.clone()),
+    let plan = if reuse {
+        ancestors.reuse(wanted, keeper)?
+    } else {
+        Plan::take_all(wanted.clone())
     };
     let session = request.session().with_ancestors(ancestors.held());
     let session = keeper.session(session);

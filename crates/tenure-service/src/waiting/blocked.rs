@@ -5,10 +5,10 @@ use tenure_os::platform::{host_name, is_gone};
 
 use super::Wait;
 
-/// The lock that blocks a request.
+/// A lock that a request waits for, and the reasons why it is not granted.
 #[derive(Debug)]
 pub struct BlockedRequest {
-    /// The resource.
+    /// The resource that is asked for.
     pub resource: Resource,
     /// Its name in messages.
     pub name: String,
@@ -22,12 +22,12 @@ pub struct BlockedRequest {
     pub unrecorded: Option<String>,
     /// Our place in the queue, if the store knows it.
     pub position: Option<usize>,
-    /// The circle of requests that it is part of, in words.
+    /// The circle of requests that our request is part of, in words.
     pub circle: Option<String>,
 }
 
 impl BlockedRequest {
-    /// Returns a key that differs from holder to holder.
+    /// Returns a key that changes when the resource or its first holder changes.
     pub fn key(&self) -> (Resource, Option<LeaseId>) {
         let first = self.holders.first();
         (
@@ -37,8 +37,9 @@ impl BlockedRequest {
     }
 }
 
-/// Returns the first lock of the set that is not ours and that another holder blocks. A listing
-/// that fails is ignored; the wait itself reports the error.
+/// Returns the first lock of the set that another holder or waiter keeps from us; if there is none,
+/// the first that we do not hold yet. A listing that fails is ignored: the wait itself reports the
+/// error.
 pub async fn what_blocks(wait: &Wait<'_>) -> Option<BlockedRequest> {
     let session = wait.session;
     let mut first_missing = None;
@@ -66,7 +67,7 @@ pub async fn what_blocks(wait: &Wait<'_>) -> Option<BlockedRequest> {
         if !blocked.holders.is_empty() || blocked.position.is_some() {
             return Some(blocked);
         }
-        // It has no holder: it is about to be ours, or another waiter is before us.
+        // Without holder and place in line it is about to be ours, or another waiter is before us.
         first_missing = first_missing.or(Some(blocked));
     }
     first_missing
@@ -103,7 +104,7 @@ async fn circle(wait: &Wait<'_>, resource: &Resource) -> Option<String> {
 /// its command, which inherited the lock, goes on; or `run` is in another PID namespace. A lease of
 /// `tenure lock` belongs to no process.
 ///
-/// Only for people: a process id proves nothing, since another process may have it.
+/// It is only for people: a process id proves nothing, since another process may have it by now.
 pub fn is_run_unseen(lease: &Lease) -> bool {
     lease.binding == Binding::Session && lease.host == host_name() && is_gone(lease.pid)
 }

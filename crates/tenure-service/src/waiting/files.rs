@@ -1,5 +1,5 @@
-//! Waits for locks of files. The thread that waits for them blocks in the kernel, while another
-//! task tells of the wait.
+//! Waits for locks of files. The thread of the wait blocks in the kernel, while another task tells
+//! of it.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -28,14 +28,14 @@ pub struct FileWait {
     pub limit: Duration,
     /// The session that waits.
     pub session: SessionId,
-    /// True if Node's locks are waited for, too.
+    /// True if the locks of Node programs are waited for, too.
     pub with_node: bool,
-    /// The lock of other programs that is waited for inside of ours, if there is one.
+    /// The lock of other programs that is taken inside of ours, if there is one.
     pub inner_lock: Option<PathBuf>,
 }
 
 impl FileWait {
-    /// Returns the first of the locks, of which there must be one.
+    /// Returns the first of the locks. There must be at least one.
     pub(crate) fn first(&self) -> LockContext {
         let (file, lock) = &self.files[0];
         context_of(file, lock, self.mode)
@@ -46,7 +46,7 @@ fn context_of(file: &Path, lock: &Path, mode: Mode) -> LockContext {
     LockContext::new(resource_of(file), mode, "file:", lock.display().to_string())
 }
 
-/// Tells the observer of a caller of one wait. Clones tell of the same one.
+/// Tells the observer of a caller of one wait. Clones tell of that wait, too.
 #[derive(Clone)]
 pub struct WaitTeller {
     /// The observer, until the wait is over.
@@ -79,7 +79,7 @@ impl WaitTeller {
             };
             sleep_until(began + when).await;
             told += 1;
-            // Where nobody holds anything, the work itself takes its time.
+            // If nothing blocks, the work itself takes its time, and there is nothing to tell.
             if let Some(blocked) = what_blocks(&wait)
                 && let Some(observer) = &mut *lock(&self.observer)
             {
@@ -99,7 +99,7 @@ where
     T: Send + 'static,
     E: From<Error> + Send + 'static,
 {
-    // A task of its own, which ends with this one: the work may block this one.
+    // A task of its own tells, as the work may block this one. It ends with this one.
     let mut telling = JoinSet::new();
     telling.spawn(teller.clone().tell(wait.clone()));
     let done = blocking(&teller.caller, work).await;
@@ -107,7 +107,8 @@ where
     done
 }
 
-/// Does work on files that blocks: on this thread, if the caller says so, else on one of its own.
+/// Does work on files that blocks: on this thread if the caller allows it, else on a thread of its
+/// own.
 pub async fn blocking<T, E>(
     caller: &Caller,
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
@@ -124,9 +125,9 @@ where
     done.unwrap_or_else(|_| Err(died().into()))
 }
 
-/// Returns the first document that another session holds, or another program by a kernel lock
-/// alone. Where one document is waited for, or a lock of another kind, it is that one, whether its
-/// holder is found or not.
+/// Returns the first document that another session holds, or that another program holds by a kernel
+/// lock alone. If the wait is for one document, or for a lock of other programs, that one is
+/// returned even if its holder is not found.
 fn what_blocks(wait: &FileWait) -> Option<BlockedRequest> {
     let has_inner_lock = wait.with_node || wait.inner_lock.is_some();
     let is_certain = wait.files.len() == 1 || has_inner_lock;
@@ -140,7 +141,7 @@ fn what_blocks(wait: &FileWait) -> Option<BlockedRequest> {
             .into_iter()
             .partition(|holder| holder.pid == std::process::id());
         if is_certain {
-            // A lock that we hold is waited for no more: reading takes its time.
+            // A lock that we hold is no longer waited for: it is the reading that takes its time.
             let is_missing = has_inner_lock || ours.is_empty();
             first_missing = first_missing.or(is_missing.then_some(blocked));
             continue;
@@ -167,7 +168,7 @@ fn who_has(wait: &FileWait, document: &Path, lock: &Path) -> BlockedRequest {
         circle: None,
         slots: None,
         holders,
-        // A lock of others is taken inside of ours: it is what is missing where ours is held.
+        // The lock of other programs is taken inside of ours: if we hold ours, theirs is missing.
         unrecorded: match &wait.inner_lock {
             _ if wait.with_node && ours => Some(format!(
                 "a program that speaks proper-lockfile: {}.lock",

@@ -14,7 +14,7 @@ use crate::Caller;
 pub use blocked::{BlockedRequest, ends, is_run_unseen, unrecorded, what_blocks};
 pub use files::{FileWait, WaitTeller, blocking, for_files};
 
-/// The longest time that a cancelled wait takes to end.
+/// The longest time that a cancelled wait takes for its clean-up.
 const CLEANUP_MAX: Duration = Duration::from_secs(2);
 
 /// A wait for a set of locks.
@@ -22,7 +22,7 @@ const CLEANUP_MAX: Duration = Duration::from_secs(2);
 pub struct Wait<'a> {
     /// The session that waits.
     pub session: &'a Session,
-    /// The locks.
+    /// The locks that it waits for.
     pub set: &'a LockSet,
     /// The longest wait.
     pub limit: Duration,
@@ -32,8 +32,8 @@ pub struct Wait<'a> {
     pub own: Option<&'a LeaseId>,
 }
 
-/// Waits for the request, tells the observer, and gives up when the caller cancels it, which leaves
-/// neither lock nor waiter behind.
+/// Waits for a request and tells the observer. A wait that the caller cancels leaves neither lock
+/// nor waiter behind.
 pub async fn wait<T>(
     asking: impl Future<Output = Result<T>>,
     wait: Wait<'_>,
@@ -50,9 +50,9 @@ pub async fn wait<T>(
     Err(cancelled(wait.set))
 }
 
-/// Lets a store finish the clean-up that the drop of a request left to its background: otherwise,
-/// if this process ends now, the next in line would wait until a dead waiter is noticed. A look
-/// waits for it.
+/// Lets a store finish the clean-up that the drop of a request left to its background, by a
+/// listing, which waits for it. Otherwise, if this process ends now, the next in line would wait
+/// until the dead waiter is noticed.
 async fn wait_for_cleanup(session: &Session) {
     let keeper = session.keeper();
     if keeper.capabilities().ttl.is_some() {
@@ -88,7 +88,7 @@ pub(crate) mod tests {
     use tenure::store::Asker;
     use tenure::{Lease, LeaseId, Mode, Owner, Resource, SessionId, Timestamp, Token};
 
-    /// Returns a lease of somebody else.
+    /// Returns a lease of another owner.
     pub fn lease(resource: &str) -> Lease {
         let asker = Asker {
             session: SessionId::parse("s1").unwrap(),

@@ -1,4 +1,4 @@
-//! The anchor, `PATH-anchor`: which file the database is, and tokens that never go back.
+//! The anchor, `PATH-anchor`: the identity of the database's file, and tokens that never go back.
 //!
 //! It is the only file that outlives the database.
 //!
@@ -6,38 +6,38 @@
 //!
 //! A token is drawn inside a write transaction and is the highest of
 //!
-//! - one more than the last token drawn by anyone in this boot;
+//! - one more than the last token drawn by any process in this boot;
 //! - one more than `floor`, the last token of the resource by the database;
 //! - the clock in milliseconds, for an anchor that is new or was restored with the rest;
 //! - in another boot, or where the last token is not known: one more than the *ceiling*.
 //!
 //! No token above the ceiling is drawn before a higher one is synced to disk, an hour of
-//! milliseconds ahead: a sync an hour. The last token is written without a sync: what loses it
-//! is a power loss, and that is another boot. So neither an older copy of the database,
-//! nor the un-synced tail of its log, nor a clock set back takes a token back.
+//! milliseconds ahead: a sync an hour. The last token is written without a sync: only a power loss
+//! loses it, and that is another boot. No token goes back, whether by an older copy of the
+//! database, by the un-synced tail of its log, or by a clock set back.
 //!
-//! The ceiling has two slots, each in a sector of its own, written in turn. A write that is torn
-//! by a power loss leaves the other slot, and nobody has drawn above that one yet. The last token
+//! The ceiling has two slots, each in a sector of its own, written in turn. A write that is torn by
+//! a power loss leaves the other slot, and no process has drawn above that one yet. The last token
 //! has a third sector, together with the ceiling that is known to be on disk: a process killed
-//! between writing a slot and syncing it leaves a ceiling that no one else relies on.
+//! between writing a slot and syncing it leaves a ceiling that no other process relies on.
 //!
 //! Draws are serialised by a lock on a byte of the anchor, although the database allows one
 //! writer at a time: while it is being replaced there are two databases.
 //!
 //! # A database that took the place of another
 //!
-//! A database can be deleted, restored or cut to nothing while others hold leases in the old
-//! one. They go on believing in them until they look, which is a second or so. Therefore:
+//! A database can be deleted, restored or cut to nothing while others hold leases in the old one.
+//! They believe in those leases until they look again, after a second or so. Therefore:
 //!
 //! - A session begins by locking its file, and checks after each grant whether the database has
 //!   moved ([`Db::has_moved`](crate::connection::Db::has_moved)). If it has, the grant is void.
 //! - A file that the anchor does not name is adopted, and a database is made in an empty one, only
 //!   under the opening lock and only when no session in `sessions/` is alive.
 //!
-//! If a holder looks before the new file is in place, its session was locked before, and
-//! the process that would adopt the new file finds it alive and refuses. If it looks after, it
-//! finds the database moved. A session of the new database begins after the file is adopted, as
-//! nothing is granted before. So no lock is held in both.
+//! If a holder looks before the new file is in place, its session was locked before, and the
+//! process that would adopt the new file finds it alive and refuses. If it looks after, it finds
+//! the database moved. A session of the new database begins after the file is adopted, as nothing
+//! is granted before. No lock is therefore held in both.
 //!
 //! An older copy written into the same file is not noticed: the file is the one that is named.
 //!
@@ -146,9 +146,10 @@ impl Anchor {
         let last = Last {
             boot: self.boot,
             token: token.get(),
-            ceiling: match token.get() <= ceiling {
-                true => ceiling,
-                false => self.raise(token.get())?,
+            ceiling: if token.get() <= ceiling {
+                ceiling
+            } else {
+                self.raise(token.get())?
             },
         };
         self.write(Slot::LAST, &last)?;
@@ -162,9 +163,10 @@ impl Anchor {
         // was killed before its sync, it is on disk only after this one.
         self.sync()?;
         let [first, second] = self.ceilings()?;
-        let slot = match first <= second {
-            true => Slot::CEILINGS[0],
-            false => Slot::CEILINGS[1],
+        let slot = if first <= second {
+            Slot::CEILINGS[0]
+        } else {
+            Slot::CEILINGS[1]
         };
         self.write(slot, &Ceiling(ceiling))?;
         self.sync()?;
@@ -254,7 +256,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Records a file as the database. Unless it is recorded already, nobody may be alive.
+    /// Records a file as the database. Unless it is recorded already, no session may be alive.
     pub(crate) fn adopt(&self, database: FileIdentity) -> Result<()> {
         let anchor = self.lock.anchor;
         if anchor.names(database)? {
@@ -277,7 +279,7 @@ pub(crate) struct Replaced {
     alive: usize,
 }
 
-/// Returns true if it failed because sessions of an older database are alive.
+/// Returns true if a call failed because sessions of an older database are alive.
 pub(crate) fn is_replaced(error: &Error) -> bool {
     let Error::Io { source, .. } = error else {
         return false;

@@ -9,7 +9,7 @@ use crate::platform::FileIdentity;
 
 const SECTOR_BYTES: u64 = 512;
 const WORDS: usize = 6;
-/// Magic, words and checksum.
+/// The length of a record: magic, words and checksum.
 const RECORD_BYTES: usize = 8 + WORDS * 8 + 8;
 const VERSION: u8 = 1;
 
@@ -39,9 +39,9 @@ impl Slot {
     }
 }
 
-/// Something that fits into a slot.
+/// A value that fits into a slot.
 pub(super) trait Record: Sized {
-    /// Tells records apart.
+    /// The number that tells this kind of record from others.
     const KIND: u8;
     fn words(&self) -> [u64; WORDS];
     fn from_words(words: [u64; WORDS]) -> Self;
@@ -125,8 +125,8 @@ fn encode<R: Record>(record: &R) -> [u8; RECORD_BYTES] {
     bytes
 }
 
-/// Returns the record in these bytes, `None` if it is damaged, and `Err` with the version of a newer
-/// one.
+/// Returns the record in these bytes, `None` if it is damaged, and `Err` with the version of a
+/// newer one.
 pub(super) fn decode<R: Record>(bytes: &[u8; RECORD_BYTES]) -> Result<Option<R>, u8> {
     let mut numbers = bytes.chunks_exact(8).map(|chunk| {
         let mut number = [0; 8];

@@ -43,7 +43,7 @@ fn on_disk(anchor: &Anchor) -> u64 {
         .unwrap()
 }
 
-/// As after a power loss and a new boot.
+/// Leaves the anchor as a power loss and a new boot do.
 fn forget_boot(anchor: &Anchor) {
     let mut last = anchor.read::<Last>(Slot::LAST).unwrap().unwrap();
     last.boot ^= 1;

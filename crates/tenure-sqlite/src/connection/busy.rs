@@ -27,8 +27,8 @@ const QUICK_PAUSE: Duration = Duration::from_micros(20);
 const LONG_PAUSE: Duration = Duration::from_millis(1);
 /// The longest pause.
 const LONG_PAUSE_MAX: Duration = Duration::from_millis(128);
-/// The longest pause of a writer that waits for the disk: others that do the same are in its way,
-/// each for about as long, and all of them would sleep while the database is free.
+/// The longest pause of a writer that waits for the disk. Other such writers are in its way, each
+/// for about as long. With longer pauses, all of them would sleep while the database is free.
 const DURABLE_PAUSE_MAX: Duration = Duration::from_millis(4);
 
 /// Tries until the database is not busy.

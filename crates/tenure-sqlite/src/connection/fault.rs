@@ -10,8 +10,8 @@ use super::busy::busy;
 use super::sql::ROWS_MAX;
 use crate::platform;
 
-/// Returns the error for one of the database at `path`; `what` is the statement or the action, for
-/// a mistake of ours.
+/// Returns the error for an error of SQLite in the database at `path`. `what` is the statement or
+/// the action, for a mistake of ours.
 pub(crate) fn from_sqlite(path: &Path, what: &str, error: rusqlite::Error) -> Error {
     let (code, message) = match &error {
         rusqlite::Error::SqliteFailure(failure, message) => {
@@ -48,7 +48,7 @@ pub(crate) fn from_sqlite(path: &Path, what: &str, error: rusqlite::Error) -> Er
     }
 }
 
-/// The error for a statement that answers with too many rows.
+/// Returns the error for a statement that answers with too many rows.
 pub(crate) fn too_many() -> Error {
     Error::TooMany {
         what: "what is read of the database".into(),
@@ -60,7 +60,7 @@ fn corrupt(path: &Path, problem: &str) -> Error {
     Error::corrupt(path, problem)
 }
 
-/// Returns why a database cannot be opened, which SQLite does not say.
+/// Returns the reason why a database cannot be opened, which SQLite does not say.
 fn cannot_open(path: &Path) -> io::Error {
     match platform::status_at(path) {
         Ok(None) => io::ErrorKind::NotFound.into(),

@@ -1,11 +1,11 @@
 //! The length of SQLite's log.
 //!
-//! Folding the log back into the database costs two syncs, so a process at work lets it grow. But a
-//! process that opens a database that nobody has open reads the whole log first, and a command that
-//! runs for a moment opens it every time. So a process that closes leaves a short one. It has to be
+//! Folding the log back into the database costs two syncs, so a process at work lets it grow. But
+//! the first process that opens a database reads the whole log, and a command that runs for a
+//! moment does so every time. A process that closes therefore leaves a short log. It has to be
 //! emptied for that, as the file does not say how much of it is folded.
 //!
-//! Folding changes nothing that anyone can see. If it fails, or is left out by a crash, the log
+//! Folding changes nothing that a reader can see. If it fails, or is left out by a crash, the log
 //! is longer until the next time.
 
 use std::ffi::{c_char, c_int, c_void};
@@ -28,7 +28,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Takes over from SQLite when to fold. The log must be kept for as long as the connection.
+    /// Takes the decision when to fold from SQLite. The log must be kept for as long as the
+    /// connection.
     pub(super) fn watch(connection: &Connection) -> Arc<Log> {
         let log = Arc::new(Log::default());
         let pointer = Arc::as_ptr(&log).cast_mut().cast::<c_void>();
@@ -64,7 +65,7 @@ unsafe extern "C" fn committed(
     ffi::SQLITE_OK
 }
 
-/// Folds what can be without waiting for anyone, in one of SQLite's ways.
+/// Folds as much as it can without waiting for another connection, in one of SQLite's ways.
 ///
 /// # Safety
 ///

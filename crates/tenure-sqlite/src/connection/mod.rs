@@ -2,20 +2,21 @@
 //!
 //! # Invariants
 //!
-//! - A write is one `BEGIN IMMEDIATE` transaction: nobody else writes from its first statement
-//!   on, so what it reads is what it changes. A step gets [`Sql`], which cannot begin another.
+//! - A write is one `BEGIN IMMEDIATE` transaction: no other connection writes from its first
+//!   statement on, so what it reads is what it changes. A step gets [`Sql`], which cannot begin
+//!   another.
 //! - A read is one transaction, too, and so sees one moment. It also costs the kernel less: SQLite
 //!   locks and unlocks once for each transaction, and every process that has the database open
 //!   makes that longer.
-//! - The connection is never waited for by SQLite: a busy database is told at once, and
-//!   [`BusyPauses`] says how long a caller waits before it tries again.
+//! - SQLite never waits for a busy database: the caller is told at once, and waits for as long as
+//!   [`BusyPauses`] says before it tries again.
 //! - Nothing else in this process opens the database file: closing it would drop SQLite's
 //!   locks, which belong to the process and not to the descriptor.
 //!
 //! # Crashes
 //!
-//! A process killed in a transaction leaves nothing of it: the next writer finds the log without
-//! a commit at its end. Its locks end with it. One killed while it opens leaves a directory, an
+//! A process killed in a transaction leaves nothing of it: the next writer finds the log without a
+//! commit at its end. Its locks end with it. A process killed while it opens leaves a directory, an
 //! empty file, an older schema or an anchor without an identity; the next to open goes on from
 //! there (`open`).
 
@@ -44,7 +45,7 @@ use crate::platform::{self, FileIdentity};
 use crate::schema;
 use log::Log;
 
-/// The durability of a committed write.
+/// The worst event that a committed write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Durability {
     /// The death of this and every other process.
@@ -86,7 +87,7 @@ pub(crate) struct Db {
 }
 
 impl Db {
-    /// The database, without links in its directory.
+    /// Returns the path of the database, without links in its directory.
     #[cfg(test)]
     pub(crate) fn path(&self) -> &std::path::Path {
         &self.path
@@ -109,8 +110,8 @@ impl Db {
     /// Makes one step: all of it, or, if `work` fails, nothing. It is as durable as `floor`, and
     /// as what `work` writes [requires](Sql::require).
     ///
-    /// SQLite has to know the durability of a transaction before it begins. So a step that requires
-    /// more than `floor` is rolled back and made again.
+    /// SQLite has to know the durability of a transaction before it begins. A step that requires
+    /// more than `floor` is therefore rolled back and made again.
     ///
     /// A busy database fails at once, for the caller to try again.
     pub(crate) fn write<T>(
@@ -141,10 +142,10 @@ impl Db {
         }
     }
 
-    /// Returns true if the file at the path is no longer the one that is open, or is empty: it was
-    /// deleted, replaced or cut. What is written then reaches nobody, and the store is to be opened
-    /// again. The same holds if a database that was opened without a log has one: it is in use by
-    /// now.
+    /// Returns true if the store has to be opened again, since its writes would reach no other
+    /// process. The file at the path is no longer the one that is open, or is empty: it was
+    /// deleted, replaced or cut. Or a database that was opened without a log has one: it is in use
+    /// by now.
     pub(crate) fn has_moved(&self) -> bool {
         if self.access == Access::ReadAtRest
             && !matches!(platform::status_at(&self.log_path), Ok(None))
@@ -158,7 +159,7 @@ impl Db {
     }
 
     /// Returns true if the log at its path is no longer the one that is open. Tenure never removes
-    /// a log, and SQLite does not while anyone has it open.
+    /// a log, and SQLite does not while a process has it open.
     pub(crate) fn has_lost_its_log(&self) -> bool {
         let Ok(Some(here)) = platform::status_at(&self.log_path) else {
             return true;

@@ -6,8 +6,8 @@
 //! 2. The anchor is opened. If it names the file at the path, and something is in it, that file is
 //!    opened, and a short look at its version is all there is to do.
 //! 3. Else the file is new, replaced, cut, or was never finished. Then the anchor's opening lock is
-//!    taken first, so that of two hundred processes that come at once, one makes the database and
-//!    the others wait in line instead of in each other's way.
+//!    taken first: if two hundred processes come at once, one makes the database and the others
+//!    wait in line instead of in each other's way.
 //! 4. Under it: make sure that no session is alive that may hold leases in a database before this
 //!    one; remove a log that has no database, lest its pages become part of the new one; make the
 //!    file, make the tables, record the file in the anchor.
@@ -21,19 +21,19 @@
 //! read, provided that the anchor names it and its tables are current; otherwise the store is
 //! refused. Looking needs no more, and a write is refused with the error of the system.
 //!
-//! - With a log, SQLite reads the database and the log. Where someone has it open for writing, it
-//!   reads by the index of the log that those keep, and locks what it reads in that (shared, by a
-//!   descriptor that cannot write). Where nobody has, it makes an index of its own in memory, and
+//! - With a log, SQLite reads the database and the log. If others have it open for writing,
+//!   SQLite reads by the index of the log that they keep, and locks in that index (shared, by a
+//!   descriptor that cannot write). Otherwise SQLite makes an index of its own in memory, and
 //!   begins again when a writer comes. Both need the files of the log and of its index.
-//! - Without a log nobody has the database open: Tenure makes one before anything else, and never
-//!   removes it. Then the file is all there is, and is read as one that does not change. What was
-//!   read is told only if there is still no log afterwards ([`Db::has_moved`]); else it is opened
-//!   anew, with its log.
+//! - Without a log no process has the database open: Tenure makes a log before anything else, and
+//!   never removes it. The file is then all there is, and is read as one that does not change. The
+//!   result is told only if there is still no log afterwards ([`Db::has_moved`]); else the database
+//!   is opened anew, with its log.
 //!
 //! # A database that took the place of another
 //!
-//! Its making and its recording are refused while a session is alive that may hold leases in
-//! the one before: see [`anchor`](crate::anchor). That is told at once, before anything of SQLite
+//! Its making and its recording are refused while a session is alive that may hold leases in the
+//! one before: see [`anchor`](crate::anchor). The refusal comes at once, before anything of SQLite
 //! is touched: what is left of its log may be locked by live sessions.
 
 use std::ffi::{OsStr, OsString};
@@ -105,8 +105,8 @@ impl Db {
     /// Opens the database at a prepared path, making it and what is beside it where that is
     /// missing.
     ///
-    /// Waits up to half a minute for others that are making or repairing it. One that took
-    /// the place of another and may not be taken yet is told at once.
+    /// Waits up to half a minute for others that are making or repairing it. A database that took
+    /// the place of another and may not be taken yet is refused at once.
     pub(crate) fn open(path: &Path) -> Result<Db> {
         retry_busy_blocking(OPEN_MAX, || open_once(path))
     }
@@ -128,14 +128,14 @@ fn open_once(path: &Path) -> Result<Db> {
         && here.length >= PAGE_BYTES
         && anchor.names(here.identity)?
     {
-        // Replaced between the look at it and its opening: then the anchor may not name it.
+        // If it was replaced between the look at it and its opening, the anchor may not name it.
         let mut db = connect(path, anchor, Access::Write)?;
         if db.identity != Some(here.identity) {
             return Err(busy(path));
         }
         let found = schema::look(&db.connection);
         match found.map_err(|error| fault::from_sqlite(path, "look", error))? {
-            // Emptied in place: as new, and to be made like one.
+            // It was emptied in place: it is as new, and is made like a new one.
             SchemaState::Empty => drop(db),
             found => {
                 if schema::needs_work(path, found)? {
@@ -202,7 +202,7 @@ fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> 
         }
     }
     if here.is_none() {
-        // Nobody in this process has it open yet: see `OPENING`.
+        // No part of this process has it open yet: see `OPENING`.
         let _opening = lock(&OPENING);
         platform::create_new(path).or_cannot("create", path)?;
     }
@@ -210,8 +210,8 @@ fn make(path: &Path, anchor: &Arc<Anchor>, opening: &Opening<'_>) -> Result<Db> 
     let Some(identity) = db.identity else {
         return Err(busy(path));
     };
-    let found = schema::look(&db.connection);
-    let found = found.map_err(|error| fault::from_sqlite(path, "look", error))?;
+    let found =
+        schema::look(&db.connection).map_err(|error| fault::from_sqlite(path, "look", error))?;
     let needs_work = schema::needs_work(path, found)?;
     use_log(&db)?;
     if needs_work {
@@ -267,7 +267,7 @@ static OPENING: Mutex<()> = Mutex::new(());
 
 fn connect(path: &Path, anchor: &Arc<Anchor>, access: Access) -> Result<Db> {
     let _opening = lock(&OPENING);
-    // Not created here: it would not be for its owner only.
+    // SQLite must not create it: it would not be for its owner only.
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let (flags, name) = match access {
         Access::Write => (flags | OpenFlags::SQLITE_OPEN_READ_WRITE, path.to_owned()),
@@ -278,7 +278,7 @@ fn connect(path: &Path, anchor: &Arc<Anchor>, access: Access) -> Result<Db> {
         }
     };
     let failed = |error| match fault::from_sqlite(path, "open", error) {
-        // Deleted between the look at it and now.
+        // It was deleted between the look at it and now.
         Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => busy(path),
         error => error,
     };
@@ -308,8 +308,8 @@ fn connect(path: &Path, anchor: &Arc<Anchor>, access: Access) -> Result<Db> {
     })
 }
 
-/// Returns a name by which SQLite takes a file for one that nobody changes: it neither locks it nor
-/// looks for a log.
+/// Returns a name by which SQLite takes a file for one that does not change: it neither locks it
+/// nor looks for a log.
 fn unchanging(path: &Path) -> PathBuf {
     let mut name = OsString::from("file:");
     for byte in path.as_os_str().as_bytes() {
@@ -323,7 +323,7 @@ fn unchanging(path: &Path) -> PathBuf {
 }
 
 /// Returns the file that a connection has open, or `None` if it was replaced meanwhile. SQLite only
-/// says whether it is still the one at the path, so that must be the same before and after.
+/// says if it is still the one at the path, so the path must lead to one file before and after.
 fn identity_of(
     connection: &Connection,
     path: &Path,
@@ -373,8 +373,8 @@ fn use_log(db: &Db) -> Result<()> {
     }
 }
 
-/// Makes the missing steps in one transaction, unless someone else was quicker. A database
-/// is only made from nothing with the right to it.
+/// Makes the missing steps in one transaction, unless another process was quicker. A database is
+/// only made from nothing with the right to it.
 fn bring_up_to_date(db: &Db, opening: Option<&Opening<'_>>) -> Result<()> {
     let failed = |what: &'static str| move |error| fault::from_sqlite(&db.path, what, error);
     let transaction = db.begin("BEGIN IMMEDIATE")?;

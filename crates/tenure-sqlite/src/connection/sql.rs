@@ -13,9 +13,9 @@ pub(crate) const ROWS_MAX: usize = 50_000;
 /// The number of rows that a statement may return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// As many as there are, up to [`ROWS_MAX`].
+    /// All rows that there are, up to [`ROWS_MAX`].
     All,
-    /// As many as the statement's own LIMIT says.
+    /// At most this many, by the statement's own LIMIT.
     AtMost(usize),
 }
 
@@ -23,7 +23,7 @@ pub(crate) enum Rows {
 /// here to begin another.
 pub(crate) struct Sql<'a> {
     db: &'a Db,
-    /// The durability that what was written has to have.
+    /// The durability that the writes so far require.
     pub(super) required: Cell<Durability>,
 }
 
@@ -38,7 +38,7 @@ impl<'a> Sql<'a> {
         self.required.set(self.required.get().max(durability));
     }
 
-    /// Runs a statement that answers with nothing; how many rows it changed.
+    /// Runs a statement that answers with nothing. Returns the number of rows that it changed.
     pub(crate) fn execute(&self, sql: &str, params: impl Params) -> Result<usize> {
         let mut statement = self.prepare(sql)?;
         let done = statement.execute(params);
@@ -104,7 +104,7 @@ impl<'a> Sql<'a> {
     }
 }
 
-/// Refuses one more row than may be answered with.
+/// Refuses a row beyond the number that a statement may return.
 fn fits(sql: &str, limit: Rows, found: usize) -> Result<()> {
     match limit {
         Rows::AtMost(limit) if found >= limit => {

@@ -304,7 +304,7 @@ fn a_database_cut_to_nothing_is_made_anew_only_when_nobody_is_alive() {
     }
     fs::write(stage.path(), "").unwrap();
     assert!(is_replaced(&stage.refused()));
-    // Nor by a process that was killed after making the tables, and before anything else.
+    // A process that was killed after making the tables, and before anything else, adopts none.
     assert!(is_replaced(&stage.refused()));
     drop(session);
     assert_eq!(count(&stage.open()), 0);

@@ -4,8 +4,8 @@
 //!
 //! 1. The session's file is created and locked.
 //! 2. A step: the order of the request is compared with the one that is written down (`order`). The
-//!    lease is granted at once if nobody holds the resource and nobody waits.
-//!    Otherwise the resource is loaded and decided upon.
+//!    lease is granted at once if the resource is neither held nor awaited. Otherwise the resource
+//!    is loaded and decided upon.
 //! 3. A request that would have to wait proves outside the transaction which sessions in the way
 //!    are dead, and listens for its wake-up, so that none is missed. Then it repeats the step.
 //! 4. The request is queued, and waits (`wait`). If it loses its place in line, it begins again.
@@ -37,7 +37,7 @@ pub(super) enum StepOutcome {
 impl Inner {
     pub(super) async fn acquire(&self, request: &Request) -> Result<Option<Lease>> {
         self.pending_cleanup.cancel(&request.lease);
-        // Before the step, so that nobody else has to wait while the file is created.
+        // The file is created before the step, so that no other writer has to wait for that.
         self.sessions.file(&request.asker.session)?;
         let awaited = Awaited::Lease(request.clone());
         self.until_answered(&awaited, Durability::Crash).await

@@ -1,4 +1,4 @@
-//! The audit: who did what. The database itself refuses to change or delete an entry.
+//! The audit: the record of who did what. The database refuses to change or delete an entry.
 
 use rusqlite::params;
 pub(super) use tenure_core::audit::NewEntry;
@@ -39,7 +39,7 @@ impl Inner {
         self.read(|sql| page(sql, query)).await
     }
 
-    /// Returns who broke a lease and why, if it ended by that.
+    /// Returns the actor and the reason of the break of a lease, if it ended by that.
     pub(super) async fn break_reason(&self, lease: &LeaseId) -> Result<Option<String>> {
         const SELECT: &str = "SELECT reason FROM audit \
             WHERE lock_id = ?1 AND ends = 1 AND action = ?2";
@@ -50,7 +50,7 @@ impl Inner {
         .await
     }
 
-    /// Returns how a lease-bound or broken lease ended.
+    /// Returns the end of a lease-bound or broken lease, in words.
     pub(super) async fn ended(&self, lease: &LeaseId) -> Result<Option<String>> {
         const SELECT: &str = "SELECT at, action, actor, reason FROM audit \
             WHERE lock_id = ?1 AND ends = 1 LIMIT 1";

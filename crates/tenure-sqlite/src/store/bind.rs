@@ -43,8 +43,7 @@ impl Inner {
 }
 
 pub(super) fn bind_one(step: &mut Step<'_>, lease: &LeaseId, ttl: Duration) -> Result<Lease> {
-    let row = load_lease(step.sql, lease, &step.moment)?;
-    let row = row.ok_or_else(|| Error::not_held(lease))?;
+    let row = load_lease(step.sql, lease, &step.moment)?.ok_or_else(|| Error::not_held(lease))?;
     let bind = Ask::bind(lease, ttl, step.store.grace(ttl));
     // The lease's own row decides alone.
     let alone = Loaded::alone(&row);
@@ -53,7 +52,6 @@ pub(super) fn bind_one(step: &mut Step<'_>, lease: &LeaseId, ttl: Duration) -> R
         return Err(Error::not_held(lease));
     }
     step.write(&row.lease.resource, &alone, &decision.changes, None)?;
-    let bound = load_lease(step.sql, lease, &step.moment)?;
-    let bound = bound.ok_or_else(|| Error::not_held(lease))?;
+    let bound = load_lease(step.sql, lease, &step.moment)?.ok_or_else(|| Error::not_held(lease))?;
     Ok(bound.lease)
 }

@@ -6,19 +6,19 @@
 //!
 //! # A command that goes on without its process
 //!
-//! If `run` was killed, nobody would stop its command. It keeps the lock by the file of the
-//! session, which it inherited, and that proves which processes are meant:
+//! If `run` was killed, no process is left to stop its command. The command keeps the lock by the
+//! file of the session, which it inherited. The file proves which processes are meant:
 //!
 //! 1. The lease is revoking, on disk.
-//! 2. The processes are looked for that hold the lock of the session's file. If the process of the
+//! 2. The processes that hold the lock of the session's file are looked for. If the process of the
 //!    lease is one of them, it learns of the break by itself, and nothing is done.
 //! 3. Each of them gets SIGTERM, and SIGCONT in case it is stopped.
-//! 4. Those that are still there after five seconds get SIGKILL.
+//! 4. A process that is still there after five seconds gets SIGKILL.
 //! 5. The next in line is granted, as the session is dead.
 //!
 //! A crash of the breaker before 4 leaves the lease revoking: others are granted after ten seconds,
-//! and what is left of the command goes on. A process that ends meanwhile and whose number is used
-//! again is told by its pidfd; one that the command starts meanwhile is found in 4.
+//! and what is left of the command goes on. If a process ends meanwhile and its number is used
+//! again, its pidfd tells that. A process that the command starts meanwhile is found in 4.
 //!
 //! # Limitations
 //!
@@ -41,9 +41,9 @@ use crate::connection::Durability;
 
 /// The time that a command has to end by itself.
 const GRACE: Duration = Duration::from_secs(5);
-/// The time after which one that got SIGKILL has ended.
+/// The time within which a process ends after SIGKILL.
 const KILL_MAX: Duration = Duration::from_secs(1);
-/// The interval of looks whether it has ended.
+/// The interval between two looks for its end.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Inner {
@@ -110,7 +110,7 @@ impl Inner {
     }
 }
 
-/// Writes who broke it and why: into the audit, and for the holder to read.
+/// Writes the actor and the reason of a break: into the audit, and for the holder to read.
 fn note(
     step: &mut Step<'_>,
     lease: &LeaseId,

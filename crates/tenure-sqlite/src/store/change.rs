@@ -144,7 +144,7 @@ impl Step<'_> {
         if let Some(waiter) = waiter {
             self.after.wake.push(waiter.session.clone());
         }
-        // An upgrade that waited was asked for by its waiter, not by whoever ends its wait.
+        // An upgrade that waited was asked for by its waiter, not by the actor that ends its wait.
         let asked = waiter.map(|waiter| waiter.actor().clone());
         let asked = asked.or_else(|| self.actor.clone());
         let step = std::mem::replace(&mut self.actor, asked);

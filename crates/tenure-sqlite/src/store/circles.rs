@@ -61,7 +61,7 @@ impl Inner {
         Ok(dead.is_empty())
     }
 
-    /// Returns everything that is waited for; nothing where more wait than a search reads.
+    /// Returns everything that is waited for, or nothing if more requests wait than a search reads.
     fn lines(&self, sql: &Sql<'_>) -> Result<Vec<Line>> {
         const SELECT: &str = "SELECT resource FROM waiters WHERE place > 0 ORDER BY place LIMIT ?1";
         let limit = WAITERS_MAX + 1;

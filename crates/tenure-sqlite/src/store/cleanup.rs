@@ -1,14 +1,16 @@
-//! Pending clean-up: what a drop could not end because the database was busy for too long.
+//! Pending clean-up: leases and waits that a drop could not end because the database was busy for
+//! too long.
 //!
-//! A drop cannot wait, and the process may never call the store again. So a thread tries until the
-//! clean-up is done, or until the store is gone: then the session ends, and all it holds with it.
+//! A drop cannot wait, and the process may never call the store again. A thread therefore tries
+//! until the clean-up is done, or until the store is gone: then the session ends, and all it holds
+//! with it.
 //!
 //! # A new request before the clean-up
 //!
-//! The same lease id may be asked for again before its clean-up is done. The clean-up must not end
-//! what the second request got. So a new request first cancels the clean-up or does it, and only
-//! then makes its step; and the clean-up checks inside its step that it is still pending. The
-//! mutex of the connection is held during a step, so one of the two comes first.
+//! A lease id may be asked for again before its clean-up is done. The clean-up must not end what
+//! the second request got. A new request therefore first cancels the clean-up or does it, and only
+//! then makes its step. The clean-up checks inside its step that it is still pending. The mutex of
+//! the connection is held during a step, so one of the two comes first.
 
 use std::sync::{Mutex, Weak};
 use std::thread;

@@ -3,8 +3,8 @@
 //! Nothing is changed. Reading every page takes as long as the database is big; meanwhile
 //! others go on reading and writing, but the log cannot be folded.
 //!
-//! Each part is looked at for itself: what is damaged in one place is told together with all
-//! that can still be read elsewhere.
+//! Each part is examined for itself: damage in one place is told together with all that can still
+//! be read elsewhere.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ use crate::session_file::{self, Proof};
 const PAGE: usize = 500;
 
 impl Inner {
-    /// All that can be told.
+    /// Examines all parts, and reports on each.
     pub(super) async fn examine(&self) -> Vec<Examined> {
         let found = [
             ("schema", self.tables().await),
@@ -190,7 +190,7 @@ impl Inner {
         Ok(count)
     }
 
-    /// Examines its size. A log that is not there is empty.
+    /// Examines its size. A log that is not there counts as empty.
     fn size(&self) -> Result<Found> {
         let (database, log) = (bytes(&self.path)?, bytes(&beside(&self.path, "-wal"))?);
         let told = format!("database {}, log {}", in_units(database), in_units(log));
@@ -198,7 +198,7 @@ impl Inner {
     }
 }
 
-/// SQLite puts a heading over its problems.
+/// Returns the first problem: SQLite puts a heading over all of them.
 fn first_problem(said: &str) -> &str {
     let mut lines = said.lines().filter(|line| !line.starts_with("***"));
     lines.next().unwrap_or(said)
@@ -209,7 +209,7 @@ fn bytes(path: &Path) -> Result<u64> {
     Ok(status.map_or(0, |status| status.length))
 }
 
-/// `12 KiB`, rounded up: nothing is only said of nothing.
+/// Returns a size such as `12 KiB`, rounded up: only an empty file has the size zero.
 fn in_units(bytes: u64) -> String {
     match bytes.div_ceil(1024) {
         kib if kib < 10 * 1024 => format!("{kib} KiB"),

@@ -19,7 +19,7 @@
 //! # A log that is removed
 //!
 //! Without its log the database is an older version of itself. A process that has the old log open
-//! does not see the new one: other processes never see what it writes. So each holder checks
+//! does not see the new one: other processes never see what it writes. Each holder therefore checks
 //! every second, and each waiter when its timer ends, that the log is still at its path. The old
 //! log is never written back into the database, which others use with a new log.
 //!
@@ -119,12 +119,12 @@ impl Inner {
         }))
     }
 
-    /// Returns how often a holder writes a heartbeat.
+    /// Returns the interval of a holder's heartbeats.
     pub(super) fn heartbeat(&self) -> Duration {
         self.options.heartbeat.unwrap_or(HEARTBEAT_EVERY)
     }
 
-    /// Returns how old the heartbeat of a lease may get that is given this time.
+    /// Returns the age that the heartbeat of a lease with this time to live may reach.
     pub(super) fn grace(&self, ttl: Duration) -> Duration {
         grace(ttl, self.options.stale_grace)
     }
@@ -254,18 +254,18 @@ impl Inner {
     /// Checks that neither the database nor its log was moved or removed.
     pub(super) fn look_at_database(&self) -> Result<()> {
         let db = self.same_database(self.db()?)?;
-        match db.has_lost_its_log() {
-            false => Ok(()),
-            true => Err(self.open_anew(db)),
+        if db.has_lost_its_log() {
+            return Err(self.open_anew(db));
         }
+        Ok(())
     }
 
     /// Checks that the open database is still the one at the path.
     fn same_database<'a>(&self, db: InUse<'a>) -> Result<InUse<'a>> {
-        match db.has_moved() {
-            false => Ok(db),
-            true => Err(self.open_anew(db)),
+        if db.has_moved() {
+            return Err(self.open_anew(db));
         }
+        Ok(db)
     }
 
     /// Opens the database that is at the path now. Returns a passing error, so that the caller asks
@@ -322,7 +322,7 @@ impl Inner {
         Error::over(lease, "the database was deleted or replaced")
     }
 
-    /// Returns the same error, with how the lease ended if that is known.
+    /// Returns the error for a lease that is gone, and says how it ended if that is known.
     pub(super) async fn gone(&self, lease: &LeaseId) -> Error {
         match self.ended(lease).await {
             Ok(Some(reason)) => Error::over(lease, reason),

@@ -1,4 +1,4 @@
-//! Keys: the same request under the same key gets the same leases again.
+//! Keys: a repeated request under its key gets the same leases again.
 //!
 //! A key is taken before anything else, and is completed in the transaction that binds the leases.
 //! An asker that dies before that leaves a key whose session is proved dead: the next asker takes
@@ -26,7 +26,7 @@ struct Row {
     /// The leases granted under it, or `None` while they are being asked for.
     leases: Option<String>,
     made_at: Timestamp,
-    /// The same moment on BOOTTIME.
+    /// The moment `made_at` on BOOTTIME.
     made: Millis,
 }
 
@@ -126,9 +126,10 @@ fn find(step: &Step<'_>, keyed: &Keyed) -> Result<Option<Row>> {
     step.sql.one(SELECT, key, |row| {
         let made_at = parsed(row, 3)?;
         let made_boot: i64 = number(row, 4)?;
-        let made = match text(row, 5)? == step.moment.boot_id {
-            true => Millis::try_from(made_boot).unwrap_or(0),
-            false => step.moment.boot_time_of(made_at),
+        let made = if text(row, 5)? == step.moment.boot_id {
+            Millis::try_from(made_boot).unwrap_or(0)
+        } else {
+            step.moment.boot_time_of(made_at)
         };
         Ok(Row {
             request: text(row, 0)?,

@@ -17,9 +17,10 @@ impl Inner {
             let moment = Moment::now()?;
             let row = load_lease(sql, lease, &moment)?;
             let Some(row) = row else { return Ok(None) };
-            let proof = match row.ends_with_session() {
-                true => self.sessions.prove(sql, &row.lease.session)?,
-                false => Proof::Alive,
+            let proof = if row.ends_with_session() {
+                self.sessions.prove(sql, &row.lease.session)?
+            } else {
+                Proof::Alive
             };
             let over = row.has_run_out(moment.boot) || proof == Proof::Dead;
             Ok(Some((row.lease, proof, over)))

@@ -46,9 +46,10 @@ impl Inner {
                 break;
             }
         }
-        let (waiting, waiting_next) = match query.held_only {
-            true => Default::default(),
-            false => self.read(|sql| self.waiting(sql, query)).await?,
+        let (waiting, waiting_next) = if query.held_only {
+            Default::default()
+        } else {
+            self.read(|sql| self.waiting(sql, query)).await?
         };
         Ok(Listing::new(held, next).with_waiting(waiting, waiting_next))
     }
@@ -144,12 +145,12 @@ impl Inner {
         Ok(page.cut())
     }
 
-    /// Returns what a page shows of the line of one resource. Place and id are read of each waiter,
-    /// and the rest only of those on the page and of the one before each: a line of thousands costs
-    /// little more than a page.
+    /// Returns the waiters of one resource that belong on a page. Place and id are read of every
+    /// waiter, and the rest only of those on the page and of the one before each: a line of
+    /// thousands costs little more than a page.
     ///
-    /// A dead waiter is not shown. It is proved dead only if its process is gone; one that is not
-    /// on the page still counts among those ahead.
+    /// A dead waiter is not shown. It is proved dead only if its process is gone. A dead waiter
+    /// that is not on the page still counts among those ahead.
     fn line(
         &self,
         sql: &Sql<'_>,
@@ -268,9 +269,9 @@ fn is_agent(owner: &Owner) -> bool {
     owner.as_str().starts_with("agent:")
 }
 
-/// Returns rows after a cursor, within the names that the query asks for. Those of one agent come
-/// from the index in their order, and those of several are sorted; the rows of other owners are
-/// among all.
+/// Returns rows after a cursor, within the names that the query asks for. The rows of one agent
+/// come from the index in their order, and those of several agents are sorted. The rows of other
+/// owners are found among all rows.
 fn chunk_of(
     sql: &Sql<'_>,
     query: &Query,

@@ -50,8 +50,8 @@ pub(super) fn mark_dead(loaded: &mut Loaded, dead: &DeadSessions) {
 }
 
 /// Loads a resource, and at most `front` waiters where the front of its line is wanted. The index
-/// on (resource, lock_id) and that on (resource, place) find it; inside a write transaction nobody
-/// else changes it.
+/// on (resource, lock_id) and that on (resource, place) find it; inside a write transaction no
+/// other connection changes it.
 pub(super) fn load(
     sql: &Sql<'_>,
     sessions: &Sessions,
@@ -104,7 +104,7 @@ pub(super) fn load(
     })
 }
 
-/// Returns how many waiters are ahead of a place, counting no more than `limit`.
+/// Returns the number of waiters ahead of a place, counting no more than `limit`.
 pub(super) fn ahead_of(sql: &Sql<'_>, resource: &Resource, place: i64, limit: u32) -> Result<u32> {
     const COUNT: &str = "SELECT count(*) FROM (SELECT 1 FROM waiters \
         WHERE resource = ?1 AND place < ?2 ORDER BY place DESC LIMIT ?3)";

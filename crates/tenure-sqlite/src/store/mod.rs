@@ -20,16 +20,17 @@
 //!
 //! # Invariants
 //!
-//! - [`decide`](tenure_core::decide::decide) makes every decision. The only shortcuts are the
-//!   empty cases: an acquire where nobody holds or waits, a release where nobody waits.
-//! - A caller gets an answer only after its transaction has committed and the database was seen
-//!   at its path after that. The same holds for reads.
+//! - [`decide`](tenure_core::decide::decide) makes every decision. The only shortcuts are the empty
+//!   cases: an acquire of a resource that is neither held nor awaited, a release of one that is not
+//!   awaited.
+//! - A caller gets an answer, to a read as well, only after its transaction has committed and the
+//!   database was seen at its path after that.
 //! - A proof of death never expires, so it may be made before or inside a transaction.
 //!
 //! # Durability
 //!
-//! SQLite takes the durability of a transaction only before it begins. So each verb declares the
-//! least that its transaction has to have, and asks once:
+//! SQLite takes the durability of a transaction only before it begins. Each verb therefore declares
+//! the least that its transaction has to have, and asks once:
 //!
 //! | verb | begins |
 //! |---|---|
@@ -40,8 +41,8 @@
 //!
 //! Besides, every change of a lease with time of its own requires the disk where it is written
 //! (`change`). A transaction that was begun without it is rolled back and made again. This happens
-//! only to one that comes upon such a lease on its way: it moves a line on over a stale lease,
-//! grants an upgrade that waits, or gives the expired leases of a key new time.
+//! only to a transaction that comes upon such a lease on its way: it moves a line on over a stale
+//! lease, grants an upgrade that waits, or gives the expired leases of a key new time.
 //!
 //! From a verb to its step there are three calls: `Inner::write` waits until the database is free,
 //! `Inner::write_once` makes one step and what follows its commit, and `Db::write` makes the
@@ -94,12 +95,12 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Whether locks are trusted on any file system.
+    /// True if locks are trusted on any file system.
     pub trust_file_system: bool,
-    /// How often a holder writes that it is alive, for people to see; at least a second.
+    /// The interval of a holder's heartbeats, for people to see; at least a second.
     pub heartbeat: Option<Duration>,
-    /// How old the heartbeat of a lease may get before others may recover it: of every lease that
-    /// this store binds or renews.
+    /// The age that the heartbeat of a lease may reach before others may recover it. It goes with
+    /// every lease that this store binds or renews.
     pub stale_grace: Option<Duration>,
     /// The order in which the callers of this store take locks. A request is refused while the
     /// store is used in another one.

@@ -34,8 +34,8 @@ impl Moment {
         self.boot.saturating_add_signed(offset)
     }
 
-    /// Returns how a time is shown that is decided by the clock of this boot: as it was written
-    /// down, unless the clock on the wall was set since.
+    /// Returns the wall time to show for a time that is decided by the clock of this boot: the time
+    /// as it was written down, unless the wall clock was set since.
     pub(super) fn wall_time_of(&self, boot: Millis, written: Timestamp) -> Timestamp {
         let ahead = i128::from(boot) - i128::from(self.boot);
         let wall = i128::from(self.wall.as_millis()) + ahead;

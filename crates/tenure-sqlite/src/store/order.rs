@@ -10,7 +10,7 @@ use tenure_core::internal::written_order::{OrderStep, StoreOrder};
 use super::row::number;
 use super::step::Step;
 
-/// Makes the order of a request the written one, if nothing is held and nobody waits.
+/// Makes the order of a request the written one, if nothing is held or awaited.
 pub(super) fn adopt(step: &Step<'_>, order: &StoreOrder, written: Option<&str>) -> Result<()> {
     // Every id of a lease has at least one byte: the condition lets the index be searched.
     const IN_USE: &str = "SELECT EXISTS (SELECT 1 FROM dal_locks WHERE lock_id > '') \

@@ -164,7 +164,7 @@ async fn leases_of_their_own(store: &SqliteStore, other: &Connection) {
 
 async fn looks_and_ends(store: &SqliteStore, other: &Connection) {
     let actor = Owner::parse("bo").unwrap();
-    // As a holder of long ago, and what sessions left that are dead.
+    // A heartbeat of long ago, and the row and the waiter that a dead session left.
     other
         .execute_batch(
             "UPDATE dal_locks SET heartbeat_ts = '2020-01-01T00:00:00.000Z'; \
@@ -189,7 +189,7 @@ async fn looks_and_ends(store: &SqliteStore, other: &Connection) {
     store.end_session(&asker("u").session);
 }
 
-/// Every write and every list of records.
+/// Makes every write and every list of records.
 async fn records(store: &SqliteStore) {
     let key = RecordKey::new("thing", "a").unwrap();
     let put = |state: Option<&'static str>| {
@@ -228,7 +228,7 @@ async fn records(store: &SqliteStore) {
     }
 }
 
-/// The statements in the sources of the store, each as the pieces between what is put into it.
+/// Returns the statements in the sources of the store, each as the fixed pieces of its text.
 fn statements_in_sources() -> Vec<Vec<String>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
     let mut statements = Vec::new();
@@ -280,7 +280,7 @@ async fn no_statement_scans_a_table() {
         let found = prepared.iter().find(is_it);
         assert!(found.is_some(), "no step above prepares {pieces:?}");
     }
-    // What an agent holds costs no more where others hold much.
+    // A list of the leases of an agent costs no more where others hold much.
     let by_agent = |sql: &&String| sql.contains("dal_locks_by_agent");
     let by_agent: Vec<_> = prepared.iter().filter(by_agent).collect();
     assert_eq!(by_agent.len(), 2, "{by_agent:?}");

@@ -1,9 +1,9 @@
 //! Records: rows above the locks, and their changes.
 //!
 //! A change is one write transaction, and a write transaction of SQLite keeps all other writers out
-//! from its first statement on. So the named records are locked in any order, those that are not
-//! there included, and so are the leases that the change compares. What a crash leaves is told on
-//! the front page of `tenure_core::records`.
+//! from its first statement on. The named records, also those that are not there, are therefore
+//! locked in any order, and so are the leases that the change compares. The front page of
+//! `tenure_core::records` tells what a crash leaves.
 
 use rusqlite::{Row, params};
 use tenure_core::records::{
@@ -105,7 +105,7 @@ fn change_in_step(step: &mut Step<'_>, change: &RecordChange<'_>) -> Result<Vec<
     for note in &decided.notes {
         audit::append(step.sql, note, false, &step.moment)?;
     }
-    // An address of another store reaches nobody here.
+    // An address of another store reaches no session here.
     let sessions = decided
         .wake
         .iter()

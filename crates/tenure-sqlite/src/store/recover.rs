@@ -3,8 +3,8 @@
 //! | condition | lease-bound | session-bound |
 //! |---|---|---|
 //! | its time is over | `expires` has passed | its session is proved dead |
-//! | nobody shows up | the heartbeat is older than the grace period of the lease | follows from the proof |
-//! | nobody needs it | no active job claims it | – |
+//! | its holder is silent | the heartbeat is older than the grace period of the lease | follows from the proof |
+//! | no job needs it | no active job claims it | – |
 //! | it is on record | written in the same transaction | written in the same transaction |
 
 use std::collections::BTreeSet;
@@ -166,9 +166,8 @@ impl Inner {
         .await
     }
 
-    /// Ends the leases of dead sessions that are met by chance: a few a call, so that a listing
-    /// shows no lease of a session that is over. A store that cannot be written
-    /// is shown as it is.
+    /// Ends the leases of the dead among the first sessions, so that a listing shows none of a
+    /// session that is over. A store that cannot be written is shown as it is.
     pub(super) async fn sweep_some(&self) {
         let swept = async {
             let rows = self

@@ -30,10 +30,10 @@ impl Inner {
             ended => ended?,
         };
         self.sessions.no_longer_holds(lease);
-        match ended {
-            true => Ok(()),
-            false => Err(self.gone(lease).await),
+        if ended {
+            return Ok(());
         }
+        Err(self.gone(lease).await)
     }
 
     /// Releases a lease from a drop. If that fails now, a clean-up is added; the end of the session
@@ -77,7 +77,7 @@ fn release_row(step: &mut Step<'_>, row: &LeaseRow) -> Result<bool> {
     let awaited = step
         .sql
         .one(AWAITED, params![resource.as_str()], |row| number(row, 0))?;
-    // The empty case: nobody waits, so there is nothing to grant.
+    // The empty case: no request waits, so there is nothing to grant.
     if awaited == Some(false) {
         step.remove_lease(row, End::Released)?;
         return Ok(true);

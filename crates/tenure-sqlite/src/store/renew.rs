@@ -30,7 +30,7 @@ impl Inner {
         Ok(None)
     }
 
-    /// Returns the error for a lease that a person broke, with who and why.
+    /// Returns the error for a lease that a person broke, with that person and the reason.
     pub(super) fn broken(&self, row: &LeaseRow) -> Error {
         Error::lost(
             self.context(&row.lease.resource, row.lease.mode),

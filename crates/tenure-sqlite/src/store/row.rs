@@ -1,4 +1,4 @@
-//! Rows as types: what a lease and a waiter look like in the tables.
+//! Rows as types: a lease and a waiter as they are in the tables.
 //!
 //! Times that decide are milliseconds of BOOTTIME, and count only in the boot they were
 //! written in. After a reboot the ISO columns say how much time is left.
@@ -107,8 +107,8 @@ pub(super) fn read_lease(row: &Row<'_>, moment: &Moment) -> Result<LeaseRow> {
     })
 }
 
-/// Returns how durable a change of a lease has to be. The loss of power ends every session, and all
-/// that is bound to one; a lease with time of its own is still there afterwards.
+/// Returns the durability that a change of a lease needs. The loss of power ends every session, and
+/// all that is bound to one; a lease with time of its own is still there afterwards.
 pub(super) fn durability_of(row: &LeaseRow) -> Durability {
     match row.ttl {
         Some(_) => Durability::PowerLoss,
@@ -163,7 +163,7 @@ pub(super) fn text(row: &Row<'_>, index: usize) -> Result<String> {
     number(row, index)
 }
 
-/// The text of a column, where it lies.
+/// Returns the text of a column, without a copy.
 fn word<'r>(row: &'r Row<'_>, index: usize) -> Result<&'r str> {
     let column = row
         .get_ref(index)

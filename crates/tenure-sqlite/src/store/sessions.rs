@@ -165,10 +165,10 @@ impl Sessions {
     /// they inherited its file.
     pub(super) fn survivors(&self, lease: &Lease) -> Vec<u32> {
         let holders = platform::holders_of_flock(&self.file_of(lease));
-        match holders.contains(&lease.pid) || lease.host != platform::host_name() {
-            true => Vec::new(),
-            false => holders,
+        if holders.contains(&lease.pid) || lease.host != platform::host_name() {
+            return Vec::new();
         }
+        holders
     }
 
     /// Returns the process id of a command that goes on, if the process of its lease seems to have

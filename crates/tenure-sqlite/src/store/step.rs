@@ -30,7 +30,7 @@ pub(super) struct Step<'a> {
     pub(super) store: &'a Inner,
     pub(super) sql: &'a Sql<'a>,
     pub(super) moment: Moment,
-    /// The actor for the audit, or `None` for who took the lease.
+    /// The actor for the audit, or `None` for the taker of the lease.
     pub(super) actor: Option<Owner>,
     pub(super) after: PostCommit,
 }
@@ -140,7 +140,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Decides, and writes what was decided. There is no new request.
+    /// Decides, and writes the changes. There is no new request.
     pub(super) fn decide_and_write(
         &mut self,
         resource: &Resource,
@@ -164,8 +164,8 @@ impl<'a> Step<'a> {
         self.token_after(current, resource, mode)
     }
 
-    /// Returns the same, given the current token, or `None` if the resource was never granted.
-    /// Every resource that was granted gets a row, even if it was only ever shared.
+    /// Returns the token of a grant, given the current token, or `None` if the resource was never
+    /// granted. Every resource that was granted gets a row, even if it was only ever shared.
     pub(super) fn token_after(
         &mut self,
         current: Option<Token>,
@@ -175,9 +175,10 @@ impl<'a> Step<'a> {
         const UPSERT: &str = "INSERT INTO resources (resource, token) VALUES (?1, ?2) \
             ON CONFLICT (resource) DO UPDATE SET token = ?2";
         let carried = current.unwrap_or(Token::NONE);
-        let token = match mode.is_exclusive() {
-            true => self.sql.draw(carried)?,
-            false => carried,
+        let token = if mode.is_exclusive() {
+            self.sql.draw(carried)?
+        } else {
+            carried
         };
         if current != Some(token) {
             let row = params![resource.as_str(), signed(token)];

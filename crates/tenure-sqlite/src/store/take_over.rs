@@ -1,8 +1,8 @@
 //! A lease is taken out of the hands of the session that it is bound to.
 //!
-//! One step: the lease gets time of its own, another id and the session of the asker. Whatever its
-//! guard does afterwards names the old id, and finds it over. The token stays, as the resource
-//! changes no hands.
+//! One step: the lease gets time of its own, another id and the session of the asker. Every later
+//! call of its guard names the old id, and finds it over. The token stays, as the resource changes
+//! no hands.
 
 use std::time::Duration;
 

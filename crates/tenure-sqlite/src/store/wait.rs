@@ -25,8 +25,8 @@
 //! before the caller gets it: it may have passed to another waiter while this one was stopped,
 //! and then this one asks again.
 //!
-//! A waiter that stops waiting leaves the line and gives back what it was granted in that
-//! instant. If even that fails, the grant is an offer that nobody accepts, and passes on.
+//! A waiter that stops waiting leaves the line and gives back what it was granted in that instant.
+//! If even that fails, the grant is an offer that is never accepted, and passes on.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -55,7 +55,7 @@ struct QueuedRequest<'a> {
     store: &'a Inner,
     awaited: &'a Awaited,
     wake: Wake,
-    /// The time when the request gives up, on BOOTTIME, which nobody can set.
+    /// The time when the request gives up, on BOOTTIME, which cannot be set.
     until: Millis,
     disarmed: AtomicBool,
     /// The number of its place as of the last look, or zero before the first.
@@ -163,9 +163,10 @@ impl<'a> QueuedRequest<'a> {
                 reason,
             ));
         }
-        Ok(match self.is_late()? {
-            true => Waited::Late,
-            false => Waited::PlaceLost,
+        Ok(if self.is_late()? {
+            Waited::Late
+        } else {
+            Waited::PlaceLost
         })
     }
 

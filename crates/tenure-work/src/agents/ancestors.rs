@@ -1,7 +1,7 @@
 //! The process of the coding agent around this one, as `/proc` shows it.
 //!
-//! A process is named by its id, the moment it began and the boot of the machine, so that no two
-//! are one: ids are used again.
+//! A process is named by its id, the moment it began and the boot of the machine, as ids are used
+//! again: no two processes have one name.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,11 +20,11 @@ struct Process {
     name: String,
 }
 
-/// Returns what tells the agent around this process from all others: `PID-START-BOOT`.
+/// Returns the name of the agent's process around this one: `PID-START-BOOT`.
 ///
 /// The agent is the nearest ancestor that has one of `names`, or that does not have the variable
-/// `marker` itself, since an agent sets it for its children. A parent with the same name, such as a
-/// launcher, is taken for it.
+/// `marker` itself, since an agent sets it for its children. A parent with the agent's name, such
+/// as a launcher, is taken for it.
 pub(super) fn agent(names: &[&str], marker: &str) -> String {
     let line: Vec<Process> = ancestors();
     let is_agent = |it: &Process| it.has_name(names) || !it.has_variable(marker);
@@ -36,12 +36,12 @@ pub(super) fn agent(names: &[&str], marker: &str) -> String {
     let boot: String = boot.chars().take(8).collect();
     match outermost.or(line.get(nearest)) {
         Some(agent) => format!("{}-{}-{boot}", agent.id, agent.began),
-        // Without /proc nothing is known but this process: it is nobody else.
+        // Without /proc only this process is known, so it stands for the agent.
         None => format!("{}-0-{boot}", std::process::id()),
     }
 }
 
-/// Returns which of several programs is the nearest around this process, by the names of their
+/// Returns the index of the program that is the nearest around this process, by the names of their
 /// processes.
 pub(super) fn nearest<'a>(programs: impl Iterator<Item = &'a [&'a str]>) -> Option<usize> {
     let programs: Vec<&[&str]> = programs.collect();
@@ -69,7 +69,7 @@ impl Process {
         Self::parse(id, &fs::read_to_string(format!("/proc/{id}/stat")).ok()?)
     }
 
-    /// Reads a line of `stat`. The name is in parentheses and may hold any.
+    /// Reads a line of `stat`. The name is in parentheses and may hold parentheses itself.
     fn parse(id: u32, stat: &str) -> Option<Self> {
         let (head, rest) = stat.rsplit_once(')')?;
         let (_, name) = head.split_once('(')?;
@@ -84,7 +84,7 @@ impl Process {
         })
     }
 
-    /// Returns true if it is one of these programs, run by itself or by an interpreter.
+    /// Returns true if the process is one of these programs, run by itself or by an interpreter.
     fn has_name(&self, names: &[&str]) -> bool {
         let line = fs::read(format!("/proc/{}/cmdline", self.id)).unwrap_or_default();
         let mut words = line.split(|byte| *byte == 0).map(stem);
@@ -94,7 +94,7 @@ impl Process {
         of(&self.name) || of(&first) || script.is_some_and(|script| of(&script))
     }
 
-    /// Returns true if it was started with a variable.
+    /// Returns true if the process was started with this variable.
     fn has_variable(&self, name: &str) -> bool {
         let variables = fs::read(format!("/proc/{}/environ", self.id)).unwrap_or_default();
         let start = format!("{name}=");

@@ -9,7 +9,7 @@ use super::event::{EventKind, HookEvent, Program};
 pub struct HookAnswer {
     /// The tool must not be used, for this reason.
     pub denied: Option<String>,
-    /// The text that the agent is told.
+    /// The text to tell the agent.
     pub context: Option<String>,
 }
 
@@ -24,7 +24,7 @@ impl HookAnswer {
     }
 }
 
-/// Returns what a program is answered whose tool must not be used.
+/// Returns the JSON that tells a program that a tool must not be used.
 pub fn denial(program: Program, kind: EventKind, reason: &str) -> Value {
     match program {
         Program::Claude | Program::Codex if kind == EventKind::PermissionRequest => {

@@ -5,12 +5,11 @@
 //! that claims for an agent leaves a note here, and every event of the agent's hooks gives the
 //! claims it finds more time, or ends them with the session.
 //!
-//! A note is a hint. One that is lost lets its claim run out by its own time. One that is too many,
-//! since the claim is over or another's by now, is found by its token when it is to be renewed, and
-//! dropped.
+//! A note is a hint. If a note is lost, its claim runs out by its own time. If the claim of a note
+//! is over or another's by now, its token shows that at the next renewal, and the note is dropped.
 //!
-//! A renewal is an event in a log that is never cut. So a claim is renewed when a tenth of its time
-//! is over, not before.
+//! A renewal is an event in a log that is never cut, so a claim is renewed only when a tenth of its
+//! time is over.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,9 +26,9 @@ use tenure_ledger::{ClaimToken, Node};
 
 use super::decide::ClaimAction;
 
-/// How long the lock of a file with notes is waited for.
+/// The time to wait for the lock of a file with notes.
 const WAIT: Duration = Duration::from_secs(1);
-/// More claims of one agent than this are not remembered.
+/// The largest number of claims that are remembered for one agent.
 const CLAIMS_MAX: usize = 1000;
 
 /// The place of a claim: a board or a ledger.
@@ -45,13 +44,13 @@ pub enum ClaimedIn {
 /// A claim of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimNote {
-    /// Its place.
+    /// Its place: a board or a ledger.
     pub kind: ClaimedIn,
     /// The directory of the board or ledger.
     pub directory: PathBuf,
-    /// The issue or node.
+    /// The id of the issue or node.
     pub id: String,
-    /// Its token.
+    /// Its fencing token.
     pub token: u64,
     /// Its duration, in milliseconds.
     pub ttl_ms: u64,
@@ -71,7 +70,7 @@ pub struct ClaimNotes {
 }
 
 impl ClaimNotes {
-    /// Returns the notes in the user's state directory. Nothing is made before it is needed.
+    /// Returns the notes in the user's state directory. No file is made before it is needed.
     pub fn new(state_directory: &Path) -> Self {
         Self {
             directory: state_directory.join("claims"),
@@ -87,7 +86,7 @@ impl ClaimNotes {
     ///
     /// # Errors
     ///
-    /// `Io` and `Timeout` where the file cannot be written.
+    /// `Io` or `Timeout` if the file cannot be written.
     pub fn add(&self, owner: &Owner, claim: ClaimNote) -> Result<()> {
         super::make_directory(&self.directory)?;
         let add = |notes: &mut Notes| {
@@ -132,8 +131,8 @@ impl ClaimNotes {
         in_ledgers.map(|claim| claim.directory).collect()
     }
 
-    /// Reaps the ledgers that owners have claimed in. Returns how many claims were over, and what
-    /// could not be done, for people.
+    /// Reaps the ledgers that owners have claimed in. Returns the number of claims that were over,
+    /// and the failures, for people.
     pub fn reap(&self) -> (usize, Vec<String>) {
         let (mut reaped, mut warnings) = (0, Vec::new());
         for directory in self.ledgers() {
@@ -151,7 +150,7 @@ impl ClaimNotes {
     ///
     /// # Errors
     ///
-    /// `Io` and `Timeout` where the file cannot be written.
+    /// `Io` or `Timeout` if the file cannot be written.
     pub fn forget(&self, owner: &Owner, kind: ClaimedIn, directory: &Path, id: &str) -> Result<()> {
         let is_it = |known: &ClaimNote| {
             (known.kind, known.directory.as_path(), known.id.as_str()) == (kind, directory, id)
@@ -165,11 +164,11 @@ impl ClaimNotes {
         self.change(owner, forget)
     }
 
-    /// Gives the claims of an owner more time, or ends them, until `deadline`. Returns what could
-    /// not be done, for people.
+    /// Gives the claims of an owner more time, or ends them, until `deadline`. Returns the
+    /// failures, for people.
     ///
-    /// Each claim gets its share of the time that is left, so that one whose lock is held does not
-    /// keep the others from being renewed.
+    /// Each claim gets its share of the time that is left, so that a claim whose lock is held does
+    /// not keep the others from being renewed.
     pub fn renew_or_release(
         &self,
         owner: &Owner,
@@ -192,7 +191,7 @@ impl ClaimNotes {
             match claim.renew_or_release(owner, claims, left / rest) {
                 Ok(()) if claims == ClaimAction::Renew => renewed.push(claim.clone()),
                 Ok(()) => over.push(claim.clone()),
-                // It was released, is done, or is another's by now.
+                // The claim was released, is done, or is another's by now.
                 Err(error) if is_over(&error) => over.push(claim.clone()),
                 Err(error) => warnings.push(error.to_string()),
             }
@@ -216,7 +215,7 @@ impl ClaimNotes {
     }
 }
 
-/// Ends the claims of a ledger that are over. A ledger without any is not locked.
+/// Ends the claims of a ledger that are over. A ledger without such claims is not locked.
 fn reap(directory: &Path) -> Result<usize> {
     let ledger = Ledger::open(directory, WAIT)?;
     let now = ledger.time()?;

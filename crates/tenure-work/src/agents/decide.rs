@@ -2,11 +2,11 @@
 //!
 //! A stop that is due is carried out first, whatever the event. Then:
 //!
-//! | event | idle, running, waiting, gone | done | its command | besides |
+//! | event | state from idle, running, waiting, gone | state from done | its command | further effects |
 //! |---|---|---|---|---|
-//! | session start | idle, or as it was if the session goes on | idle | | told about Tenure, once |
-//! | prompt | running | running | the open one is complete, a new one runs | a turn of the person, or one that is expected of the transcript |
-//! | before a tool | running | done | runs | a stop that is not due yet is off |
+//! | session start | idle, or as it was if the session goes on | idle | | the agent is told about Tenure, once |
+//! | prompt | running | running | the open command is complete, a new one runs | a turn of the person, or one expected of the transcript |
+//! | before a tool | running | done | runs | a stop that is not due yet is cancelled |
 //! | after a tool | running | done | runs | |
 //! | notification, permission request | waiting | done | waits | |
 //! | stop | as it was, until the stop is due | done | | the stop is due in 2 s |
@@ -14,10 +14,9 @@
 //! | other | as it was; gone: idle | done | | kept |
 //! | (stop due) | idle; gone: gone | done | complete | a turn of the agent, unless it comes from the transcript |
 //!
-//! A stop is put off, since the session may end in the same moment: the one that comes second finds
-//! the command complete, and skips it. Every event says that the agent is alive, so `gone` is
-//! lifted by all of them. A late event does not open a session that is over: only a start and a
-//! prompt do.
+//! A stop is put off, since the session may end in the same moment: the second of the two finds the
+//! command complete, and skips it. Every event shows that the agent is alive, so all of them lift
+//! `gone`. A late event does not open a session that is over: only a start or a prompt does.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -41,10 +40,9 @@ const PENDING_MAX: usize = 16;
 /// The number of unknown events that are kept, and the length of each, in bytes.
 const OTHER_EVENTS_MAX: usize = 50;
 const OTHER_EVENT_BYTES_MAX: usize = 8 * 1024;
-/// How long a field may be that is not known and kept, in bytes.
+/// The largest length of an unknown field that is kept, in bytes.
 const OTHER_FIELD_BYTES_MAX: usize = 1024;
-/// The fields that are read, and those that say what tools were given and answered: these may be
-/// long, or secret.
+/// The fields that are read here, and the input and output of tools, which may be long or secret.
 const KNOWN_FIELDS: [&str; 36] = [
     "attachments",
     "cmd",
@@ -87,14 +85,14 @@ const KNOWN_FIELDS: [&str; 36] = [
 /// The action on the claims and leases of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimAction {
-    /// They get more time.
+    /// The claims and leases get more time.
     Renew,
-    /// They end.
+    /// The claims and leases end.
     Release,
 }
 
 impl ClaimAction {
-    /// Returns what becomes of them after an event.
+    /// Returns the action that follows from an event.
     pub fn after(event: &HookEvent) -> Self {
         match event.kind {
             EventKind::SessionEnd => ClaimAction::Release,
@@ -103,32 +101,32 @@ impl ClaimAction {
     }
 }
 
-/// An agent with its open command, and what is new.
+/// An agent with its open command, and the changes that an event makes.
 #[derive(Debug, Clone)]
 pub struct Decision {
-    /// The agent.
+    /// The agent as the event leaves it.
     pub agent: Agent,
     /// Its commands that changed.
     pub commands: Vec<Command>,
-    /// Its new turns.
+    /// The new turns of the agent.
     pub turns: Vec<Turn>,
-    /// Lines of the transcript that hooks made a turn of, with that turn.
+    /// The lines of the transcript that hooks made a turn of, with the number of that turn.
     pub adopted: Vec<(String, u32)>,
     /// The action on its claims and leases.
     pub claims: ClaimAction,
     /// The time at which a turn ended, if the event is a stop.
     pub turn_ended_at: Option<Timestamp>,
-    /// True if it is to be told about Tenure now.
+    /// True if the agent is to be told about Tenure now.
     pub needs_introduction: bool,
     open: Option<Command>,
-    /// The event that is applied.
+    /// The id of the event that is applied.
     event: Option<String>,
-    /// The lines and events, of those the change names, that a turn was made of.
+    /// The lines and events named by the change that already have a turn.
     recorded: BTreeSet<String>,
 }
 
 impl Decision {
-    /// Begins with an agent and its open command as they are.
+    /// Returns a decision that changes nothing yet.
     pub fn new(agent: Agent, open: Option<Command>) -> Self {
         let open = open.filter(|command| command.state != CommandState::Complete);
         Self {
@@ -145,22 +143,22 @@ impl Decision {
         }
     }
 
-    /// Names the lines and events that a turn was made of: none is made of them again.
+    /// Names the lines and events that already have a turn, so that none is made of them again.
     #[must_use]
     pub fn with_recorded(mut self, recorded: BTreeSet<String>) -> Self {
         self.recorded = recorded;
         self
     }
 
-    /// Names the event that is applied.
+    /// Names the event that is applied, by its id.
     #[must_use]
     pub fn of_event(mut self, id: &str) -> Self {
         self.event = Some(id.to_owned());
         self
     }
 
-    /// Returns true if the event was applied before: it is among the last, or a turn was made of
-    /// it.
+    /// Returns true if the event was applied before: it is among the agent's last events, or has a
+    /// turn.
     pub fn was_applied(&self) -> bool {
         let processed = &self.agent.processed;
         let is_remembered = |event: &String| processed.contains(event);
@@ -224,13 +222,13 @@ impl Decision {
         is_due
     }
 
-    /// Calls an agent gone. It ends no lease: those run out by their rules.
+    /// Calls an agent gone. This ends no lease: leases run out by their own rules.
     pub fn call_gone(&mut self, reason: &str) {
         self.become_state(AgentState::Gone, Some(reason));
     }
 
-    /// Makes a turn of a line of the transcript, if none was made of it. What a hook told of it is
-    /// used up by that.
+    /// Makes a turn of a line of the transcript, if none was made of it. A hook's report of that
+    /// text is used up by it.
     pub fn add_said(&mut self, said: &Said, now: Timestamp) {
         if self.recorded.contains(&said.line) {
             return;
@@ -248,14 +246,14 @@ impl Decision {
         self.turns.push(turn);
     }
 
-    /// Names a line of the transcript that a hook made a turn of.
+    /// Names a line of the transcript whose turn a hook has made.
     pub fn adopt(&mut self, line: &str, turn: u32) {
         if !self.recorded.contains(line) {
             self.adopted.push((line.to_owned(), turn));
         }
     }
 
-    /// Remembers what every event says.
+    /// Takes over the fields that every event may have.
     fn remember(&mut self, event: &HookEvent, now: Timestamp) {
         let agent = &mut self.agent;
         agent.last_seen = now;
@@ -272,7 +270,7 @@ impl Decision {
     }
 
     fn start(&mut self, event: &HookEvent, now: Timestamp) {
-        // After a summary of the conversation the agent goes on with what it was at.
+        // After a summary of the conversation the agent goes on with its work.
         let goes_on = event.text(&["source"]) == Some("compact");
         if !goes_on || matches!(self.agent.state, AgentState::Done | AgentState::Gone) {
             self.become_state(AgentState::Idle, None);
@@ -314,7 +312,7 @@ impl Decision {
         self.put_command(CommandState::Running);
     }
 
-    /// Completes the open command, if there is one; a second time there is none.
+    /// Completes the open command, if there is one. A second call finds none.
     fn complete(&mut self, now: Timestamp) {
         self.agent.stop_due = None;
         self.agent.doing = None;
@@ -351,8 +349,8 @@ impl Decision {
         }
     }
 
-    /// Makes a turn of an event, if none was made of it. Where turns come from the transcript, it
-    /// is only expected there.
+    /// Makes a turn of an event, if none was made of it. If the agent's turns come from the
+    /// transcript, the turn is only expected there.
     fn add_turn(&mut self, by: Speaker, text: String, event: Option<String>, at: Timestamp) {
         if self.agent.has_transcript {
             let expected = PendingTurn {
@@ -371,7 +369,7 @@ impl Decision {
         }
     }
 
-    /// Keeps an event that is not known: the last of its name.
+    /// Keeps an unknown event: the last of each name.
     fn keep(&mut self, event: &HookEvent) {
         let kept = &mut self.agent.other_events;
         if kept.len() >= OTHER_EVENTS_MAX && !kept.contains_key(&event.name) {
@@ -379,15 +377,16 @@ impl Decision {
         }
         let whole = Value::Object(event.fields.clone());
         let is_short = whole.to_string().len() <= OTHER_EVENT_BYTES_MAX;
-        let value = match is_short {
-            true => whole,
-            false => Value::String("too long to be kept".into()),
+        let value = if is_short {
+            whole
+        } else {
+            Value::String("too long to be kept".into())
         };
         kept.insert(event.name.clone(), value);
     }
 }
 
-/// Keeps the fields of an event that nothing here reads: the last of each name.
+/// Keeps the fields of an event that are not read here: the last of each name.
 fn keep_fields(kept: &mut Map<String, Value>, event: &HookEvent) {
     for (name, value) in &event.fields {
         let is_known = KNOWN_FIELDS.contains(&name.as_str());
@@ -418,15 +417,15 @@ impl Decision {
         }
     }
 
-    /// Expects that the transcript will show these. Of too many the newest count.
+    /// Expects the transcript to show these texts. If there are too many, the newest are kept.
     pub(super) fn expect(&mut self, pending: impl IntoIterator<Item = PendingTurn>) {
         let all = &mut self.agent.pending_turns;
         all.extend(pending);
         all.drain(..all.len().saturating_sub(PENDING_MAX));
     }
 
-    /// Takes what a hook told of a line of the transcript. What hooks told before it is expected no
-    /// more, unless it is a turn.
+    /// Takes the text that a hook reported for a line of the transcript. Earlier reports of its
+    /// speaker are dropped, except for those that have a turn.
     fn take_pending(&mut self, said: &Said) -> Option<PendingTurn> {
         let digests: Vec<String> = said.digests().collect();
         let pending = &mut self.agent.pending_turns;
@@ -441,17 +440,18 @@ impl Decision {
     }
 }
 
-/// Returns what the texts of one turn have in common, wherever they come from: as far as it is
-/// kept, without the blanks around it.
+/// Returns the digest of a text, which is equal for one turn wherever the text comes from: it
+/// covers the part that is kept, without the blanks around it.
 pub(super) fn digest(text: &str) -> String {
     Version::of(kept_turn(text).trim().as_bytes()).to_string()
 }
 
 /// Returns as much of a text as is kept of a turn.
 pub(super) fn kept_turn(text: &str) -> String {
-    match text.len() > TURN_BYTES_MAX {
-        true => format!("{}…", &text[..text.floor_char_boundary(TURN_BYTES_MAX)]),
-        false => text.to_owned(),
+    if text.len() > TURN_BYTES_MAX {
+        format!("{}…", &text[..text.floor_char_boundary(TURN_BYTES_MAX)])
+    } else {
+        text.to_owned()
     }
 }
 

@@ -1,9 +1,8 @@
 //! The message of the hook of a coding agent: an event of one session.
 //!
-//! Programs name the same events differently. An event is told by its name, read without case and
+//! Programs name the same events differently. An event is known by its name, read without case and
 //! punctuation, so the routes of older programs (`session-start`) and the hooks of newer ones
-//! (`SessionStart`, `sessionStart`) are one. An event that is not known is kept, and changes no
-//! state.
+//! (`SessionStart`, `sessionStart`) are one. An unknown event is kept, and changes no state.
 //!
 //! | event | Claude Code, Codex | Gemini | Cursor, Copilot |
 //! |---|---|---|---|
@@ -26,14 +25,14 @@ pub use tenure_api::agents::Program;
 use super::identity::owner_of;
 use super::tolerant_json;
 
-/// What a longer body has beyond this is not read, in bytes.
+/// The part of a body that is read, in bytes. A longer body is cut there.
 pub const EVENT_BYTES_MAX: usize = 64 << 20;
-/// A longer session id is refused, in bytes.
+/// The longest session id that is accepted, in bytes.
 const SESSION_BYTES_MAX: usize = 200;
 /// The largest part that is kept of a text for people, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// The kind of event.
+/// The kind of an event, whatever its program calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     /// A session begins, or goes on.
@@ -52,7 +51,7 @@ pub enum EventKind {
     BeforeTool,
     /// A tool was used.
     AfterTool,
-    /// Anything else.
+    /// Any other event.
     Other,
 }
 
@@ -76,7 +75,7 @@ impl EventKind {
     }
 }
 
-/// Returns the program that sends such a body, if nobody says which it is.
+/// Returns the program that sends such a body, where the caller does not say which it is.
 fn guessed(fields: &Map<String, Value>, name: &str) -> Program {
     let has = |field| fields.contains_key(field);
     match plain(name).as_str() {
@@ -104,7 +103,7 @@ pub struct HookEvent {
     pub kind: EventKind,
     /// The name of the event, as it was sent.
     pub name: String,
-    /// The session.
+    /// The id of the session.
     pub session: String,
     /// Everything that was sent.
     pub fields: Map<String, Value>,
@@ -113,13 +112,13 @@ pub struct HookEvent {
 }
 
 impl HookEvent {
-    /// Reads the body that a hook was given. `program` is what the caller knows of the sender, and
-    /// `name` the event if the body does not say it.
+    /// Reads the body that a hook was given. `program` is the sender, if the caller knows it, and
+    /// `name` the event, if the body does not say it.
     ///
     /// # Errors
     ///
-    /// `BadInput` for what is no JSON object, or names no session or no event, as far as it can be
-    /// read.
+    /// `BadInput` for a body that is no JSON object, or names no session or no event, as far as it
+    /// can be read.
     pub fn parse(body: &[u8], program: Option<Program>, name: Option<&str>) -> Result<Self> {
         let bad = |problem: String| Error::BadInput(format!("bad hook event: {problem}"));
         let read = tolerant_json::object(&body[..body.len().min(EVENT_BYTES_MAX)]);
@@ -127,9 +126,10 @@ impl HookEvent {
             mut fields,
             problem,
         } = read.ok_or_else(|| bad("it is no JSON object".into()))?;
-        let problem = match body.len() > EVENT_BYTES_MAX {
-            true => Some(format!("it has more than {EVENT_BYTES_MAX} bytes")),
-            false => problem,
+        let problem = if body.len() > EVENT_BYTES_MAX {
+            Some(format!("it has more than {EVENT_BYTES_MAX} bytes"))
+        } else {
+            problem
         };
         fields.values_mut().for_each(without_nul);
         let event = Self::of(fields, program, name).map_err(|error| match &problem {
@@ -139,7 +139,7 @@ impl HookEvent {
         Ok(Self { problem, ..event })
     }
 
-    /// Does the same for a body that was read before.
+    /// Returns the event of a body that was read before.
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ impl HookEvent {
         self.text(&["tool_name", "toolName"]).or_else(shell)
     }
 
-    /// Returns what the tool is given. Some programs send it as text.
+    /// Returns the input of the tool. Some programs send it as text.
     pub fn tool_input(&self) -> Value {
         let given = ["tool_input", "toolArgs", "toolInput"];
         let given = given.iter().find_map(|name| self.fields.get(*name));
@@ -229,7 +229,7 @@ impl HookEvent {
         let command = input.get("command").or_else(|| input.get("cmd"))?;
         match command {
             Value::String(line) => Some(line.clone()),
-            // A shell and its script, or words.
+            // The list is a shell and its script, or the words of a command.
             Value::Array(words) => {
                 let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
                 match words.as_slice() {
@@ -243,7 +243,7 @@ impl HookEvent {
         }
     }
 
-    /// Returns what the agent is about to do, for people. A command is shown without its secrets.
+    /// Returns the agent's next action, for people. A command is shown without its secrets.
     pub fn doing(&self) -> Option<String> {
         let tool = self.tool()?;
         let input = self.tool_input();
@@ -258,7 +258,7 @@ impl HookEvent {
     }
 }
 
-/// Replaces the character that PostgreSQL has no text for.
+/// Replaces NUL, which a text of PostgreSQL cannot hold.
 fn without_nul(value: &mut Value) {
     match value {
         Value::String(text) if text.contains('\0') => *text = text.replace('\0', "\u{fffd}"),

@@ -1,12 +1,13 @@
 //! The owner that a coding agent asks as.
 //!
-//! It is `agent:PROGRAM-TAIL`: the program, and the last twelve digits of the session id. They are
-//! random in the UUIDs that programs use, also in those that begin with the time. A session id of
-//! another form gets a hash of all of it besides. So two agents of one user are two owners.
+//! The owner is `agent:PROGRAM-TAIL`: the program, and the last twelve digits of the session id.
+//! These are random in the UUIDs that programs use, also in UUIDs that begin with the time. For a
+//! session id of another form a hash of all of it is added. Two agents of one user are therefore
+//! two owners.
 //!
 //! A command that an agent starts finds the session in its environment ([`running_under`]):
 //!
-//! | program | session | only says that it is one |
+//! | program | names the session | only shows the program |
 //! |---|---|---|
 //! | Claude Code | `CLAUDE_CODE_SESSION_ID` | `CLAUDECODE` |
 //! | Codex CLI | `CODEX_THREAD_ID` | `CODEX_SANDBOX_NETWORK_DISABLED` |
@@ -14,18 +15,18 @@
 //! | Cursor | `CURSOR_CONVERSATION_ID` | `CURSOR_AGENT` |
 //! | Gemini CLI | `GEMINI_SESSION_ID` (its hooks only) | `GEMINI_CLI` |
 //!
-//! Where no session is named, the agent is known by its process (`ancestors`):
-//! `agent:PROGRAM-PID-START-BOOT`. One agent inside another inherits the variables of the outer
-//! one, so with those of several programs set the nearest ancestor of one of the names decides;
-//! where none is seen, the owner names all of them, and is neither's.
+//! An agent without a named session is known by its process (`ancestors`):
+//! `agent:PROGRAM-PID-START-BOOT`. An agent inside another inherits the variables of the outer one.
+//! If the variables of several programs are set, the nearest ancestor with one of their names
+//! decides; if none is seen, the owner names all of them, and is the owner of none.
 //!
 //! # Limitations
 //!
-//! In Gemini CLI the owner of a hook (by session) is another than that of a shell command (by
-//! process), unless `TENURE_OWNER` is set. Claude Code 2.1.220 gives a session that was forked
-//! (`--fork-session`) the id of the one it came from in this variable, so those two are one owner
-//! in their commands. A sandbox with process ids of its own for every command makes every command
-//! an owner of its own if no session is named.
+//! In Gemini CLI a hook and a shell command have different owners (by session, by process), unless
+//! `TENURE_OWNER` is set. Claude Code 2.1.220 gives a session that was forked (`--fork-session`)
+//! the id of the one it came from in this variable, so the two sessions are one owner in their
+//! commands. If no session is named, a sandbox with process ids of its own for every command makes
+//! every command an owner of its own.
 
 use std::fmt;
 
@@ -36,18 +37,18 @@ use super::{ancestors, event};
 
 /// The number of characters of a session id in the owner.
 const TAIL_CHARS: usize = 12;
-/// How much of the hash of a session id is in the owner, if the id is no UUID.
+/// The number of digits of the hash in the owner, if the session id is no UUID.
 const HASH_DIGITS: usize = 8;
 
-/// A coding agent that can be told by its environment.
+/// A coding agent that can be known by its environment.
 struct ProgramMarkers {
-    /// The program, whose word is in the owner.
+    /// The program. Its word is part of the owner.
     is: event::Program,
     /// The names of its process.
     processes: &'static [&'static str],
     /// The variable that names the session.
     session: &'static str,
-    /// The variable that only says that the program is there.
+    /// The variable that only shows that the program is there.
     marker: &'static str,
 }
 
@@ -84,7 +85,7 @@ const PROGRAMS: [ProgramMarkers; 5] = [
     },
 ];
 
-/// The variables by which agents are told.
+/// The variables by which agents are known.
 pub const VARIABLES: [&str; 10] = {
     let mut names = [""; 10];
     let mut i = 0;
@@ -105,7 +106,7 @@ pub fn owner_of(program: impl fmt::Display, session: &str) -> Owner {
     owner(&named)
 }
 
-/// Returns the program that set this session for its hooks, by its variables.
+/// Returns the program whose variables name this session for its hooks.
 pub fn program_of(
     session: &str,
     variable: impl Fn(&str) -> Option<String>,
@@ -122,8 +123,8 @@ pub fn running_under(variable: impl Fn(&str) -> Option<String>) -> Option<Owner>
     told_by(variable, nearest)
 }
 
-/// Returns the coding agent's program that this process runs under, by its variables: of several
-/// the nearest.
+/// Returns the program of the coding agent that this process runs under, by its variables: the
+/// nearest, if there are several.
 pub fn program_around(variable: impl Fn(&str) -> Option<String>) -> Option<event::Program> {
     let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty() && value != "0");
     let known = |program: &&ProgramMarkers| set(program.session) || set(program.marker);
@@ -135,8 +136,8 @@ pub fn program_around(variable: impl Fn(&str) -> Option<String>) -> Option<event
     found.get(nearest).map(|program| program.is)
 }
 
-/// Returns the owner by variables; `nearest` says which of several programs is the nearest around
-/// this process.
+/// Returns the owner by variables. `nearest` returns the nearest of several programs around this
+/// process.
 fn told_by(
     variable: impl Fn(&str) -> Option<String>,
     nearest: impl FnOnce(&[&ProgramMarkers]) -> Option<usize>,
@@ -163,8 +164,8 @@ fn told_by(
     Some(owner(&format!("agent:{}", names.join("+"))))
 }
 
-/// Returns the last letters and digits of a session id, and a hash of the whole unless the tail of
-/// such an id is random.
+/// Returns the last letters and digits of a session id, and a hash of the whole id unless such a
+/// tail is random.
 fn tail_of(session: &str) -> String {
     let plain = session.chars().filter(char::is_ascii_alphanumeric);
     let plain: Vec<char> = plain.collect();
@@ -174,9 +175,10 @@ fn tail_of(session: &str) -> String {
         return tail;
     }
     let hash = &Version::of(session.as_bytes()).to_string()[..HASH_DIGITS];
-    match tail.is_empty() {
-        true => hash.to_owned(),
-        false => format!("{tail}-{hash}"),
+    if tail.is_empty() {
+        hash.to_owned()
+    } else {
+        format!("{tail}-{hash}")
     }
 }
 

@@ -1,23 +1,23 @@
-//! Coding agents: who they are, what their hooks say, and what is kept from happening twice.
+//! Coding agents: their identity, the events of their hooks, and guards against doing work twice.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`identity`] | the owner that an agent asks as |
 //! | `ancestors` | the process of the agent around this one |
-//! | [`event`] | what a hook says |
+//! | [`event`] | the message of a hook |
 //! | [`state`] | agents, commands and turns, as records |
-//! | [`decide`] | what an event makes of an agent, in a table |
+//! | [`decide`] | the effect of an event on an agent, in a table |
 //! | [`install`] | hooks in the settings of programs, as text |
 //! | [`processor`] | an event processed under the agent's lock, step by step |
 //! | [`spool`] | events that could not be processed at once |
-//! | [`claim_notes`] | which issues and nodes an agent has claimed |
-//! | [`guard`] | what is asked before a tool is used |
+//! | [`claim_notes`] | the issues and nodes that an agent has claimed |
+//! | [`guard`] | checks before a tool is used |
 //! | [`tolerant_json`] | JSON, read as far as it can be read |
-//! | [`answer`] | what a hook answers, in the form of its program |
+//! | [`answer`] | the answer of a hook, in the form of its program |
 //! | [`summary_calls`] | the calls of the command that summarises a turn, counted |
-//! | [`transcript`] | what was said, from the file of the agent's program |
+//! | [`transcript`] | the turns of a session, from the file of the agent's program |
 //! | `reconcile` | turns from the transcript, each made once |
-//! | [`workers`] | what is done about agents in the background |
+//! | [`workers`] | the background work on agents |
 
 mod ancestors;
 pub mod answer;
@@ -42,7 +42,7 @@ use std::path::Path;
 
 use tenure::{Error, Result};
 
-/// Makes a directory for the user alone, and those above it.
+/// Makes a directory for the user alone, and the directories above it.
 fn make_directory(path: &Path) -> Result<()> {
     let mut directory = DirBuilder::new();
     directory.recursive(true).mode(0o700);

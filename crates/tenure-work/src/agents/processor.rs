@@ -2,24 +2,24 @@
 //!
 //! # Steps
 //!
-//! 1. The agent's number is looked up by its session. An agent that is new gets one from the
-//!    counter, in one change: of two first events one makes the record, and the other finds it.
-//! 2. The agent's lock is taken: on PostgreSQL the advisory lock (AGENT, number) on a connection of
-//!    its own, which other programs meet, elsewhere `agent:NUMBER` in the keeper. Events of one
-//!    agent are processed one at a time, in the order of the grants.
+//! 1. The agent's number is looked up by its session. A new agent gets one from the counter, in one
+//!    change: if two first events meet, one makes the record, and the other finds it.
+//! 2. The agent's lock is taken. On PostgreSQL that is the advisory lock (AGENT, number) on a
+//!    connection of its own, which other programs respect, too; elsewhere it is `agent:NUMBER` in
+//!    the keeper. Events of one agent are processed one at a time, in the order of the grants.
 //! 3. Events that wait in the spool come first, each in a change of its own. If time runs out, the
-//!    caller adds its event to those that are left.
-//! 4. The record is read anew, under the lock. What the event makes of it is decided by
-//!    [`Decision::after`], and committed, inside the lock. The version that was read is compared: a
-//!    program that changed it without the lock makes this step again.
+//!    caller adds its event to the ones that are left.
+//! 4. The record is read anew, under the lock. [`Decision::after`] decides on the changes, which
+//!    are committed inside the lock. The version that was read is compared: if a program changed
+//!    the record without the lock, this step is made again.
 //! 5. Claims and leases of the agent get more time, or end. This comes after the commit: if the
-//!    process dies before it, the next event does it, or they run out by their own rules.
+//!    process dies before this, the next event makes up for it, or they run out by their own rules.
 //! 6. The lock is given back.
 //!
 //! A crash before the commit of 4 leaves the agent as it was, and the event unreported. If the lock
-//! was not to be had in time, or the store did not answer, the caller adds the event to the spool,
-//! with its id. The record remembers the ids of its last events: one that was committed although
-//! its hook never heard of it is not processed again.
+//! was not free in time, or the store did not answer, the caller adds the event to the spool, with
+//! its id. The record remembers the ids of its last events: an event that was committed although
+//! its hook never learned of it is not processed again.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -40,14 +40,14 @@ use crate::publish::id_time;
 
 /// The default time that a hook waits for the agent's lock.
 pub const HOOK_WAIT: Duration = Duration::from_secs(1);
-/// The number of tries of a change whose record somebody changed without the lock.
+/// The number of tries of a change whose record another program changes without the lock.
 const TRIES: usize = 5;
-/// How many ids of events a record remembers: more hooks of one agent are not under way at once.
+/// The number of event ids that a record remembers: fewer hooks of one agent are under way at once.
 const PROCESSED_MAX: usize = 16;
 
 /// Processes the events of agents.
 pub struct Processor<'a, L> {
-    /// The store.
+    /// The keeper of the store.
     pub keeper: &'a Keeper,
     /// The locks of agents.
     pub locks: &'a L,
@@ -57,9 +57,9 @@ pub struct Processor<'a, L> {
     pub claim_notes: ClaimNotes,
     /// The host this runs on.
     pub host: String,
-    /// True if the files of its edits are released when the agent has answered.
+    /// True if the files that an agent edits are released when it has answered.
     pub releases_files_at_stop: bool,
-    /// True if of a command only the tool that runs it is shown.
+    /// True if only the tool that runs a command is shown, not the command.
     pub hides_commands: bool,
 }
 
@@ -69,8 +69,8 @@ pub struct Incoming<'a> {
     pub event: &'a HookEvent,
     /// Its id, by which it is known in the spool.
     pub id: &'a str,
-    /// How long it may take. The lock of the agent is waited for until a quarter of the time is
-    /// left.
+    /// The time when processing must be over. The agent's lock is waited for until a quarter of the
+    /// time is left.
     pub deadline: Instant,
 }
 
@@ -81,14 +81,15 @@ pub struct Processed {
     pub agent: Agent,
     /// True if the agent is to be told about Tenure in the answer to this event.
     pub needs_introduction: bool,
-    /// What could not be done, for people.
+    /// The failures, for people.
     pub warnings: Vec<String>,
 }
 
-/// What a change may write besides the agent, its open command, and a turn of its last words.
+/// The records that a change may write besides the agent, its open command, and a turn of its last
+/// words.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    /// Lines and events that turns may be made of.
+    /// The lines and events that turns may be made of.
     sources: Vec<String>,
     /// The number of new turns.
     turns: usize,
@@ -97,7 +98,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// Names what an event may write.
+    /// Names the records that an event may write.
     fn of(id: &str, event: &HookEvent) -> Self {
         let is_prompt = event.kind == EventKind::Prompt;
         Self {
@@ -142,11 +143,11 @@ impl Named {
     }
 }
 
-/// What became of the events that waited.
+/// The result of processing the events that waited.
 pub(super) struct Drained {
-    /// True if none is left.
+    /// True if no event is left.
     pub is_all: bool,
-    /// What could not be done, for people.
+    /// The failures, for people.
     pub warnings: Vec<String>,
 }
 
@@ -197,7 +198,7 @@ pub(super) fn new_agent(event: &HookEvent, id: i32, now: Timestamp, host: &str) 
 }
 
 impl<L: EntityLocks> Processor<'_, L> {
-    /// Returns the records.
+    /// Returns the records of the store.
     pub(super) fn records(&self) -> Result<Records<'_>> {
         self.keeper.records("agents")
     }
@@ -206,8 +207,8 @@ impl<L: EntityLocks> Processor<'_, L> {
     ///
     /// # Errors
     ///
-    /// `Timeout` if the agent's lock was not free in time; nothing was changed then. Those of the
-    /// store.
+    /// `Timeout` if the agent's lock was not free in time, and then nothing was changed; errors of
+    /// the store.
     pub async fn process(
         &self,
         incoming: &Incoming<'_>,
@@ -252,7 +253,7 @@ impl<L: EntityLocks> Processor<'_, L> {
         .await
     }
 
-    /// Decides what an event makes of an agent.
+    /// Decides the effect of an event on an agent.
     fn decided(
         &self,
         decision: Decision,
@@ -267,7 +268,8 @@ impl<L: EntityLocks> Processor<'_, L> {
                 decision.agent.doing = decision.agent.doing.and_then(|_| tool());
             }
         }
-        // What follows from an event is done again if it is not known whether it was done.
+        // The claims follow the event even if it was applied before: it is not known whether they
+        // did then.
         decision.claims = ClaimAction::after(event);
         if self.releases_files_at_stop && event.kind == EventKind::Stop {
             let age = clock::now().since(id_time(id));
@@ -294,9 +296,10 @@ impl<L: EntityLocks> Processor<'_, L> {
         let Some(waiting) = self.spool.waiting(session, last.as_deref())? else {
             return Ok(drained);
         };
-        // What is left of the time is for what follows from the events, and for the spool.
+        // The rest of the time is for the claims that the events renew or release, and for the
+        // spool.
         let until = deadline - deadline.saturating_duration_since(Instant::now()) / 4;
-        // Claims that are to live get more time once, after the last event.
+        // Claims that go on get more time once, after the last event.
         let mut renewal = None;
         for spooled in waiting.events() {
             if Instant::now() >= until {
@@ -331,7 +334,7 @@ impl<L: EntityLocks> Processor<'_, L> {
         let apply = |decision: Decision, now| {
             let told_at = decision.agent.prompt_injected_at;
             let mut decision = self.decided(decision, (id, event), now);
-            // Nobody hears the answer to this event, so the agent is told at the next start.
+            // The answer to this event reaches no agent, so the agent is told at the next start.
             decision.agent.prompt_injected_at = told_at;
             decision.agent.spooled = Some(id.to_owned());
             Some(decision)
@@ -340,7 +343,7 @@ impl<L: EntityLocks> Processor<'_, L> {
             .await
     }
 
-    /// Returns the number of an agent, which is made if it is new.
+    /// Returns the number of an agent, and makes the agent if it is new.
     pub(super) async fn number(&self, event: &HookEvent) -> Result<i32> {
         let records = self.records()?;
         let (key, counter) = (agent_key(&event.session)?, counter_key()?);
@@ -370,8 +373,8 @@ impl<L: EntityLocks> Processor<'_, L> {
         Err(gone(&event.session))
     }
 
-    /// Changes an agent, read anew, and what else is `named`. The caller holds its lock. `apply` is
-    /// pure; `None` leaves everything as it is.
+    /// Changes an agent, read anew, and the records that are `named`. The caller holds its lock.
+    /// `apply` is pure; `None` leaves everything as it is.
     pub(super) async fn change(
         &self,
         session: &str,
@@ -415,8 +418,7 @@ impl<L: EntityLocks> Processor<'_, L> {
         Ok(None)
     }
 
-    /// Gives the claims and leases of an agent more time, or ends them. Returns what could not be
-    /// done.
+    /// Gives the claims and leases of an agent more time, or ends them. Returns the failures.
     async fn follow(&self, decision: &Decision, deadline: Instant) -> Vec<String> {
         let owner = &decision.agent.owner;
         let notes = &self.claim_notes;
@@ -430,7 +432,7 @@ impl<L: EntityLocks> Processor<'_, L> {
     async fn renew_or_release_leases(&self, decision: &Decision) -> Result<()> {
         for lease in self.leases_of(&decision.agent.owner).await? {
             let by = Some(&lease.owner);
-            // A stop may have waited, while the next turn took files.
+            // A stop may have waited in the spool while the next turn took files.
             let is_of_turn = || {
                 decision
                     .turn_ended_at
@@ -447,7 +449,7 @@ impl<L: EntityLocks> Processor<'_, L> {
             };
             match done {
                 Ok(_) => {}
-                // A run has it in hand, or it is over.
+                // A run has the lease in hand, or it is over.
                 Err(Error::NotAllowed { .. } | Error::LeaseOver { .. } | Error::NotFound(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -471,7 +473,7 @@ impl<L: EntityLocks> Processor<'_, L> {
     }
 }
 
-/// Returns true if a lease is that of an edit.
+/// Returns true if a lease was taken for an edit.
 pub fn is_edit(lease: &Lease) -> bool {
     let guard = lease.metadata.as_ref().and_then(|meta| meta.get("guard"));
     guard.is_some_and(|guard| guard == "edit")

@@ -1,6 +1,6 @@
 //! Turns from the transcript.
 //!
-//! A hook and the transcript tell of the same text, and either may be first. So a turn has one
+//! A hook and the transcript report one text, and either may be first. A turn therefore has one
 //! source: the line of the transcript, by its uuid, or the event of a hook, by its id. A record
 //! (`agent_turn_source`) names the source, and is written in the same change as the turn. No second
 //! turn is made of a source that has its record.
@@ -8,31 +8,31 @@
 //! # Steps
 //!
 //! 1. While no transcript was read, a hook makes a turn of a prompt, and of the last words of an
-//!    answer. Its number is drawn in the change.
-//! 2. The watcher reads a transcript that says something, for the first time. Every turn that is
-//!    there is given to the first line with the same text: that line gets its record. In the last
-//!    of these changes the agent is marked: its turns come from the transcript from now on. What
-//!    the transcript does not show yet is pending.
-//! 3. From now on a hook makes no turn: what it tells of is pending, with its command and time.
-//! 4. The watcher makes a turn of every line that has no record, and the first line with the text
-//!    of what is pending uses that up. If a hook made a turn of it in 1, the line only gets its
-//!    record.
+//!    answer. The number of the turn is drawn in the change.
+//! 2. The watcher reads a transcript with text for the first time. Every existing turn is given to
+//!    the first line with its text: that line gets its record. The last of these changes marks the
+//!    agent: its turns come from the transcript from now on. A turn that the transcript does not
+//!    show yet is pending.
+//! 3. From now on a hook makes no turn: the text that it reports is pending, with its command and
+//!    time.
+//! 4. The watcher makes a turn of every line that has no record, and the first line with a pending
+//!    text uses that up. If a hook made a turn of the text in 1, the line only gets its record.
 //!
-//! All of this happens under the agent's lock, and besides every change compares the version of the
-//! agent's record, which all of them write. A watcher whose lock is lost, and one that read the
-//! same lines, finds the records of the lines in its change and makes nothing of them.
+//! All of this happens under the agent's lock, and every change also compares the version of the
+//! agent's record, which all of them write. A watcher that lost its lock, or read lines that
+//! another has read, finds the records of the lines in its change and makes no turns of them.
 //!
-//! | the race, or the crash | what comes of it |
+//! | race or crash | outcome |
 //! |---|---|
 //! | a hook commits between the list in 2 and a change of 2 | the agent has more turns than were listed: nothing is changed, and the next cycle begins 2 again |
 //! | the watcher dies in 2 | the lines that have a record are taken, and 2 goes on with the others |
-//! | a prompt is in the transcript before its hook commits | 4 makes the turn; what the hook leaves pending makes none |
+//! | a prompt is in the transcript before its hook commits | 4 makes the turn; the pending text of the hook makes none |
 //! | the watcher dies between two changes of 4 | the lines that have a record are passed over |
 //!
 //! # Limitations
 //!
-//! A turn that a hook made in 1 of a text that the transcript has in other words, such as a command
-//! with a slash, stays beside the line's.
+//! If the transcript has a text in other words than the hook, such as a command with a slash, the
+//! turn that the hook made in 1 stays beside the line's turn.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
@@ -47,16 +47,16 @@ use super::state::{Agent, AgentState, PendingTurn, SOURCE, Speaker, TURN, Turn, 
 use super::transcript::{Said, Transcript, transcript};
 use crate::all_records::all_records;
 
-/// How many turns one change adds.
+/// The largest number of turns that one change adds.
 const TURNS_MAX: usize = 10;
-/// How many lines one change gives a record.
+/// The largest number of lines that one change gives a record.
 const LINES_MAX: usize = 80;
-/// How many changes add turns to one agent in one cycle.
+/// The largest number of changes that add turns to one agent in one cycle.
 const CHANGES_MAX: usize = 20;
 
 impl<L: EntityLocks> Processor<'_, L> {
-    /// Adds the turns that the transcript has more. Returns how many. The caller holds the agent's
-    /// lock.
+    /// Adds the turns that only the transcript has, and returns their number. The caller holds the
+    /// agent's lock.
     pub(super) async fn reconcile(&self, agent: &Agent) -> Result<usize> {
         let all = finished(agent, transcript_of(agent).said);
         let recorded = self.recorded(agent).await?;
@@ -83,9 +83,9 @@ impl<L: EntityLocks> Processor<'_, L> {
         Ok(added)
     }
 
-    /// Gives the turns that hooks made to the lines that say the same, takes those lines out of
-    /// `said`, and marks the agent. `taken` has the turns that have a line. Returns false if a hook
-    /// made a turn meanwhile.
+    /// Gives the turns that hooks made to the lines with their text, takes those lines out of
+    /// `said`, and marks the agent. `taken` has the turns that already have a line. Returns false
+    /// if a hook made a turn meanwhile.
     async fn adopt(
         &self,
         agent: &Agent,
@@ -145,13 +145,13 @@ impl<L: EntityLocks> Processor<'_, L> {
     }
 }
 
-/// Returns what an agent's transcript says.
+/// Reads an agent's transcript.
 pub(super) fn transcript_of(agent: &Agent) -> Transcript {
     let path = agent.transcript_path.as_ref().map(PathBuf::from);
     path.map_or_else(Transcript::default, |path| transcript(&path))
 }
 
-/// Returns what was said, without the last words of an answer that may go on.
+/// Returns the lines without the last words of an answer that may go on.
 fn finished(agent: &Agent, mut said: Vec<Said>) -> Vec<Said> {
     let is_over = matches!(agent.state, AgentState::Idle | AgentState::Done);
     let may_go_on = !is_over || agent.stop_due.is_some();

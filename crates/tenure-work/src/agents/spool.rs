@@ -7,9 +7,9 @@
 //! 2. The next hook of that agent, or the watcher, takes the agent's lock and processes the lines
 //!    in their order, before its own event. The agent's record remembers the id of the last line,
 //!    in the same change. A hook that runs out of time appends its own event, so that it comes
-//!    after those that are left.
+//!    after the ones that are left.
 //! 3. The file is cut to nothing under its lock, if all lines are processed and it has not grown
-//!    meanwhile; else the next one goes on after the line that the record remembers.
+//!    meanwhile. Else the next process goes on after the line that the record remembers.
 //!
 //! A crash between 2 and 3 leaves lines that the record names: they are passed over. A torn last
 //! line of a hook that was killed is passed over, too: its event was never acknowledged. The file
@@ -26,14 +26,14 @@ use tenure::{Error, Result};
 use tenure_files::document::Version;
 
 use super::event::{HookEvent, Program};
-/// A spool that is longer takes no more events, in bytes.
+/// The length at which a spool takes no more events, in bytes.
 const SPOOL_BYTES_MAX: u64 = 32 << 20;
 
 /// One event that waits.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Spooled {
-    /// Its id, which begins with the time. The agent's record remembers it, so that no event is
-    /// processed twice.
+    /// The event's id, which begins with the time. The agent's record remembers it, so that no
+    /// event is processed twice.
     pub id: String,
     program: Program,
     event: String,
@@ -45,7 +45,7 @@ impl Spooled {
     ///
     /// # Errors
     ///
-    /// `BadInput` for what was no event when it was written.
+    /// `BadInput` if the text was no event when it was written.
     pub fn event(&self) -> Result<HookEvent> {
         HookEvent::of(self.fields.clone(), Some(self.program), Some(&self.event))
     }
@@ -58,7 +58,7 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Returns the spools of a store, in the user's state directory. Nothing is made before it is
+    /// Returns the spools of a store, in the user's state directory. No file is made before it is
     /// needed.
     pub fn new(state_directory: &Path, store: &str) -> Self {
         let name = &Version::of(store.as_bytes()).to_string()[..16];
@@ -82,7 +82,7 @@ impl Spool {
     ///
     /// # Errors
     ///
-    /// `Io` where it cannot be written, `BadInput` if the spool is full.
+    /// `Io` if the file cannot be written, `BadInput` if the spool is full.
     pub fn add(&self, id: &str, event: &HookEvent) -> Result<()> {
         super::make_directory(&self.directory)?;
         let path = self.path(&event.session);
@@ -103,7 +103,7 @@ impl Spool {
         };
         let line = serde_json::to_string(&spooled);
         let line = line.map_err(|error| Error::Internal(error.to_string()))?;
-        // A torn line of a writer that was killed must not swallow this one.
+        // The first newline ends a torn line of a killed writer, which would swallow this one.
         let written = file.write_all(format!("\n{line}\n").as_bytes());
         written.and_then(|()| file.sync_all()).map_err(failed)
     }
@@ -112,7 +112,7 @@ impl Spool {
     ///
     /// # Errors
     ///
-    /// `Io` where the directory cannot be read.
+    /// `Io` if the directory cannot be read.
     pub fn sessions(&self) -> Result<Vec<String>> {
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -127,12 +127,12 @@ impl Spool {
         Ok(sessions)
     }
 
-    /// Returns the events of a session that wait after `last`, or `None` if none does. The caller
+    /// Returns the events of a session that wait after `last`, or `None` if none do. The caller
     /// holds the agent's lock.
     ///
     /// # Errors
     ///
-    /// `Io` where the file cannot be read.
+    /// `Io` if the file cannot be read.
     pub fn waiting(&self, session: &str, last: Option<&str>) -> Result<Option<Waiting>> {
         let Some(mut waiting) = Waiting::open(&self.path(session))? else {
             return Ok(None);
@@ -175,13 +175,14 @@ impl Waiting {
         }))
     }
 
-    /// Returns the events, oldest first. Each is read when it is asked for: there may be many.
+    /// Returns the events, oldest first. Each is read only when the iterator reaches it, as there
+    /// may be many.
     pub fn events(&self) -> impl Iterator<Item = Spooled> {
         let lines = self.lines[self.from..].split(|byte| *byte == b'\n');
         lines.filter_map(|line| serde_json::from_slice(line).ok())
     }
 
-    /// Passes over the events to this one, if it is there.
+    /// Passes over the events up to `last`, if that is there.
     fn pass(&mut self, last: &str) {
         #[derive(Deserialize)]
         struct Id<'a> {
@@ -202,7 +203,7 @@ impl Waiting {
     ///
     /// # Errors
     ///
-    /// `Io` where it cannot be written.
+    /// `Io` if the file cannot be written.
     pub fn clear(self) -> Result<()> {
         let failed = |source| Error::io("write", &self.path, source);
         self.file.lock().map_err(failed)?;
@@ -255,7 +256,7 @@ mod tests {
         let first = waiting.events().next().unwrap().id;
         let again = spool.waiting("s", Some(&first)).unwrap().unwrap();
         assert_eq!(numbers(&again), [2]);
-        // One that comes after the look stays.
+        // An event that comes after the look stays.
         spool.add(&new_id(), &event(3)).unwrap();
         waiting.clear().unwrap();
         let all = spool.waiting("s", Some(&first)).unwrap().unwrap();

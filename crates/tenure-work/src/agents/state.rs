@@ -2,8 +2,8 @@
 //!
 //! | kind | id | what it holds |
 //! |---|---|---|
-//! | `agent` | the session id | who it is, what it does, when it was last seen; by state, owner and directory |
-//! | `agent_command` | `NUMBER/COMMAND` | what a person asked for, from the prompt to `COMPLETE`; by state and session |
+//! | `agent` | the session id | its identity, state and time last seen; by state, owner and directory |
+//! | `agent_command` | `NUMBER/COMMAND` | a request of a person, from the prompt to `COMPLETE`; by state and session |
 //! | `agent_turn` | `NUMBER/TURN` | one text of a person or of the agent, and its summary; by session |
 //! | `agent_turn_source` | `NUMBER/SOURCE` | the turn that was made of a line of the transcript, or of an event: none is made of it again; by session |
 //! | `agent_counter` | `agent` | the newest number that was given to an agent |
@@ -23,8 +23,7 @@ pub const TURN: &str = "agent_turn";
 /// The kind of the record that keeps a second turn from being made of a line or an event.
 pub(super) const SOURCE: &str = "agent_turn_source";
 
-/// The subject of the record of an agent that something may have to be done about in the
-/// background.
+/// The subject of an agent's record while background work on it may be due.
 pub(super) const UNSETTLED: &str = "unsettled";
 
 /// The state of a command.
@@ -33,9 +32,9 @@ pub(super) const UNSETTLED: &str = "unsettled";
 pub enum CommandState {
     /// The agent works on it.
     Running,
-    /// It waits for a person.
+    /// The agent waits for a person.
     Waiting,
-    /// It is over.
+    /// The command is over.
     Complete,
 }
 
@@ -49,13 +48,13 @@ pub struct Command {
     pub number: u32,
     /// The session of the agent.
     pub session: String,
-    /// Its state.
+    /// Its state: running, waiting or complete.
     pub state: CommandState,
-    /// The beginning of what was asked.
+    /// The beginning of the request.
     pub text: String,
-    /// The time when it began.
+    /// The time when the command began.
     pub started_at: Timestamp,
-    /// The time when it was complete.
+    /// The time when the command was complete, if it is.
     pub completed_at: Option<Timestamp>,
 }
 
@@ -71,17 +70,17 @@ pub struct Turn {
     pub session: String,
     /// The command it belongs to.
     pub command: u32,
-    /// The speaker.
+    /// The speaker: a person or the agent.
     pub by: Speaker,
-    /// The text.
+    /// The text, as far as it is kept.
     pub text: String,
-    /// The time when it was said.
+    /// The time when the text was said.
     pub at: Timestamp,
     /// The summary, if there is one.
     pub summary: Option<String>,
-    /// True if it comes from the transcript.
+    /// True if the turn comes from the transcript.
     pub from_transcript: bool,
-    /// The line of the transcript, or the event, that it was made of.
+    /// The line of the transcript, or the event, that the turn was made of.
     #[serde(default)]
     pub source: Option<String>,
 }
@@ -106,7 +105,7 @@ pub fn turn_key(agent: i32, number: u32) -> Result<RecordKey> {
     RecordKey::new(TURN, format!("{agent}/{number:08}"))
 }
 
-/// Returns the key of the record of what a turn was made of.
+/// Returns the key of the record of a turn's source.
 pub(super) fn source_key(agent: i32, source: &str) -> Result<RecordKey> {
     RecordKey::new(SOURCE, format!("{agent}/{source}"))
 }
@@ -167,7 +166,7 @@ impl Turn {
     }
 }
 
-/// Writes the record of what a turn was made of.
+/// Writes the record of a turn's source.
 pub(super) fn put_source(
     agent: &Agent,
     source: &str,

@@ -1,24 +1,24 @@
-//! The calls of the command that summarises a turn: recorded before each is made, so that no two go
-//! on at once and none is forgotten.
+//! The calls of the command that summarises a turn. Each is recorded before it is made, so that no
+//! two go on at once and none is forgotten.
 //!
 //! One record for each turn, beside it: a call is recorded and committed while the row of its turn
 //! stays locked.
 //!
 //! # Steps
 //!
-//! 1. [`begin`]: one durable change counts the call, with who makes it, and until when it has ended
-//!    at the latest. A turn with a call that goes on, or with [`CALLS_MAX`] calls, gets none.
-//! 2. The caller makes the call, which has ended by `until`: it is given less time than that, and
-//!    dies with its watcher.
+//! 1. [`begin`]: one durable change counts the call, and names its watcher and the latest time of
+//!    its end. A turn with a call that goes on, or with [`CALLS_MAX`] calls, gets none.
+//! 2. The caller makes the call, which ends by `until`: it gets less time than that, and dies with
+//!    its watcher.
 //! 3. [`Call::end`]: the record says that it is over.
 //!
-//! | crash or race | what follows |
+//! | crash or race | outcome |
 //! |---|---|
 //! | before the commit of 1 | nothing was done |
 //! | two begin at once | the change of the second sees the call of the first |
 //! | between 1 and 2 | a call is counted that was never made |
 //! | between 2 and 3 | the call counts as going on until its time is over, or until its watcher is proved dead |
-//! | 3 after the time is over, when another has begun | the record has another version, and is left alone |
+//! | 3 comes after the time is over, when another call has begun | the record has another version, and is left alone |
 
 use std::time::Duration;
 
@@ -28,14 +28,14 @@ use tenure::{Error, Result, Timestamp};
 
 use super::state::read;
 
-/// A turn is summarised by so many calls at most, whatever becomes of them.
+/// The largest number of calls for one turn, whatever their outcome.
 pub const CALLS_MAX: u32 = 3;
-/// A call is recorded as going on for this much longer than it is given.
+/// The time for which a call is recorded as going on after its own time is over.
 const MARGIN: Duration = Duration::from_secs(5);
 /// The kind of the record.
 const KIND: &str = "agent_summary";
 
-/// The calls for a turn, as they are recorded.
+/// The record of the calls for a turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Calls {
     /// The number of calls that were begun.
@@ -49,13 +49,13 @@ struct Calls {
 struct RunningCall {
     /// Its watcher, for people.
     by: String,
-    /// The time when it has ended at the latest.
+    /// The latest time of its end.
     until: Timestamp,
 }
 
 impl Calls {
-    /// Counts a call, unless one goes on or there were enough. `is_alone` is true if no watcher of
-    /// an earlier call can be alive.
+    /// Counts a call, unless another goes on or there were enough. `is_alone` is true if no watcher
+    /// of an earlier call can be alive.
     fn begun(
         mut self,
         by: &str,
@@ -82,9 +82,9 @@ impl Calls {
 /// The reason why no call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// Another goes on.
+    /// Another call goes on.
     GoesOn,
-    /// There were enough.
+    /// There were enough calls for the turn.
     Enough,
 }
 
@@ -96,11 +96,11 @@ pub struct Call {
     version: u64,
 }
 
-/// Records a call for a turn: who makes it, and how long it may take.
+/// Records a call for a turn, with its watcher and the time it may take.
 ///
 /// # Errors
 ///
-/// Those of the store. The call is not to be made then, although it may be counted.
+/// Errors of the store. The call must not be made then, although it may be counted.
 pub async fn begin(
     records: &Records<'_>,
     turn: &RecordKey,
@@ -145,7 +145,7 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// Those of the store. The call counts as going on for its whole time then.
+    /// Errors of the store. The call then counts as going on for its whole time.
     pub async fn end(self, records: &Records<'_>) -> Result<()> {
         let over = Calls {
             count: self.count,

@@ -1,40 +1,40 @@
 //! JSON, read as far as it can be read.
 //!
 //! The body of a hook was written by another program, and may be wrong in a place that does not
-//! matter: half of a character that was cut, a number that no float holds, lists inside of lists
-//! without end. A strict reader refuses all of it, and a guard would decide without having seen
-//! anything. This reader takes what is there:
+//! matter: half of a character that was cut, a number that no float holds, endlessly nested lists.
+//! A strict reader refuses all of it, and a guard would decide without having seen anything. This
+//! reader takes the parts that it can read:
 //!
-//! | what is wrong | what is read |
+//! | fault | reading |
 //! |---|---|
 //! | a byte order mark at the beginning | passed over |
 //! | half of a surrogate pair, bytes that are no UTF-8, an unknown escape | `\u{fffd}` |
 //! | a control character inside of a text | the character |
 //! | a number that no float holds, an unknown word | its text |
 //! | a value that is nested more than [`DEPTH_MAX`] levels deep | null |
-//! | values after the first [`VALUES_MAX`] | nothing, and that is told |
-//! | no proper end, or something after the end | what came before it, and that is told |
+//! | values after the first [`VALUES_MAX`] | nothing, and a problem is reported |
+//! | no proper end, or something after the end | everything before it, and a problem is reported |
 //!
-//! Of equal names the last counts. The time is linear in the number of bytes, and what is too deep
-//! is passed over without recursion.
+//! If a name is repeated, its last value counts. The time is linear in the number of bytes, and
+//! values that are too deep are passed over without recursion.
 
 use serde_json::{Map, Value};
 
-/// A value that is nested deeper is not kept.
+/// The deepest nesting of a value that is kept.
 pub const DEPTH_MAX: usize = 32;
-/// More values are not kept.
+/// The largest number of values that are kept.
 pub const VALUES_MAX: usize = 200_000;
 
 /// An object, as far as it could be read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Object {
-    /// The fields.
+    /// The fields, by name.
     pub fields: Map<String, Value>,
     /// The reason why there may be more in it than was read.
     pub problem: Option<String>,
 }
 
-/// Reads an object. Returns `None` for what does not begin as one.
+/// Reads an object. Returns `None` if the text does not begin as one.
 pub fn object(bytes: &[u8]) -> Option<Object> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut reader = Reader {
@@ -61,8 +61,8 @@ pub fn object(bytes: &[u8]) -> Option<Object> {
     Some(Object { fields, problem })
 }
 
-/// Every method that reads something returns false, or no value, where it does not end properly.
-/// Nothing is read after that.
+/// Every method that reads something returns false, or no value, if that does not end properly.
+/// Nothing is read afterwards.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -161,7 +161,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads what follows a backslash.
+    /// Reads the character after a backslash.
     fn escaped(&mut self) -> char {
         match self.next() {
             Some(byte @ (b'"' | b'\\' | b'/')) => char::from(byte),
@@ -181,16 +181,15 @@ impl Reader<'_> {
     fn paired(&mut self, unit: u16) -> char {
         let before = self.at;
         let is_first = (0xd800..0xdc00).contains(&unit);
-        let second = match is_first && self.bytes[self.at..].starts_with(b"\\u") {
-            true => {
-                self.at += 2;
-                self.code_unit()
-            }
-            false => None,
+        let second = if is_first && self.bytes[self.at..].starts_with(b"\\u") {
+            self.at += 2;
+            self.code_unit()
+        } else {
+            None
         };
         let units = [unit].into_iter().chain(second);
         let decoded = char::decode_utf16(units).next().and_then(Result::ok);
-        // What follows half of a pair is read by itself.
+        // The text after half of a pair is read by itself.
         if decoded.is_none() {
             self.at = before;
         }
@@ -235,7 +234,7 @@ impl Reader<'_> {
         self.at += rest.iter().take_while(is_blank).count();
     }
 
-    /// Passes over blanks, and then over a byte if it is this one.
+    /// Passes over blanks, and then over the byte `wanted`. Returns true if that was next.
     fn take(&mut self, wanted: u8) -> bool {
         self.skip_blanks();
         let is_there = self.bytes.get(self.at) == Some(&wanted);

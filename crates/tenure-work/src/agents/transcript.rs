@@ -1,7 +1,8 @@
 //! The turns of a session, from the file that the agent's program writes.
 //!
-//! The format belongs to the program, changes between its versions, and is written late. So it is
-//! read tolerantly: what is not understood is passed over, and nothing here fails.
+//! The format belongs to the program, changes between its versions, and is written late. It is
+//! therefore read tolerantly: anything that is not understood is passed over, and nothing here
+//! fails.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -15,16 +16,16 @@ use super::decide::digest;
 use super::state::{Context, Speaker};
 use super::tolerant_json::{self, Object};
 
-/// Only the end of a longer file is read, in bytes.
+/// The part of a file that is read, its end, in bytes.
 const TAIL_BYTES_MAX: u64 = 8 << 20;
 
 /// The longest id of a line that is believed, in bytes.
 const UUID_BYTES_MAX: usize = 64;
 
-/// What was said in one line of a transcript.
+/// The text of one line of a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// The line: its uuid, or its place in the file where it has none.
+    /// The line: its uuid, or its place in the file if it has none.
     pub line: String,
     /// The speaker.
     pub by: Speaker,
@@ -43,12 +44,12 @@ impl Said {
         }
     }
 
-    /// Returns all that was said.
+    /// Returns the whole text of the line.
     pub fn text(&self) -> String {
         self.texts.join("\n")
     }
 
-    /// Returns the digests of the texts that a hook may have told of this line.
+    /// Returns the digests of the texts that a hook may have reported for this line.
     pub(super) fn digests(&self) -> impl Iterator<Item = String> {
         let all = std::iter::once(digest(&self.text()));
         all.chain(self.texts.iter().map(|text| digest(text)))
@@ -64,12 +65,12 @@ pub struct Transcript {
     pub context: Option<Context>,
 }
 
-/// Reads a transcript. One that cannot be read says nothing.
+/// Reads a transcript. A file that cannot be read counts as empty.
 pub fn transcript(path: &Path) -> Transcript {
     tail(path).map_or_else(Transcript::default, |(start, bytes)| parse(start, &bytes))
 }
 
-/// Returns the end of a file, and where in the file it begins.
+/// Returns the end of a file, and the place in the file where that begins.
 fn tail(path: &Path) -> Option<(u64, Vec<u8>)> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new()
@@ -142,7 +143,7 @@ fn parse(start: u64, bytes: &[u8]) -> Transcript {
     read
 }
 
-/// Returns what was said in a line at a place of the file, without what tools said.
+/// Returns the text of a line at a place of the file, without the output of tools.
 fn said(line: &Value, place: u64, by: Speaker) -> Option<Said> {
     let texts: Vec<String> = match &line["message"]["content"] {
         Value::String(text) => vec![text.clone()],

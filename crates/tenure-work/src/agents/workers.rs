@@ -1,19 +1,19 @@
 //! The background work on agents.
 //!
-//! Every worker has the same loop, [`for_each_unlocked`]: an agent whose lock is held is skipped,
-//! and tried again in the next cycle; else the lock is taken, the agent is read anew, worked on and
-//! committed inside the lock, and the lock and its connection are given back before the next agent.
+//! All workers share one loop, [`for_each_unlocked`]. It skips an agent whose lock is held, and
+//! tries it again in the next cycle. Else it takes the lock, reads the agent anew, works on it and
+//! commits inside the lock, and gives the lock and its connection back before the next agent.
 //!
-//! | worker | what it does |
+//! | worker | task |
 //! |---|---|
 //! | spool | processes events that hooks could not |
 //! | stops | carries out stops that are due |
-//! | reaper | calls agents gone that were not seen for long. A label: the next event lifts it, and no lease ends by it |
+//! | reaper | calls agents gone that were not seen for long. This is a label: the next event lifts it, and no lease ends by it |
 //! | ledgers | reaps the ledgers that agents have claimed in |
-//! | reconciler | adds the turns that the transcript has more, see `reconcile` |
-//! | poller | reads how many tokens were used, from the same file |
-//! | watchdog | calls agents gone whose pane of tmux is gone |
-//! | settler | marks agents that are done or gone, some time after they were seen last: the others leave them alone from then on |
+//! | reconciler | adds the turns that only the transcript has, see `reconcile` |
+//! | poller | reads the number of tokens that were used, from the transcript, too |
+//! | watchdog | calls agents gone whose tmux pane is gone |
+//! | settler | marks agents that are done or gone, some time after they were seen last: the other workers leave them alone from then on |
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -31,43 +31,43 @@ use super::reconcile::transcript_of;
 use super::state::{AGENT, Agent, AgentState, UNSETTLED, agent_key, read};
 use crate::all_records::all_records;
 
-/// An agent that was not seen for so long is called gone, unless it is set.
+/// The default time after which an agent that was not seen is called gone.
 pub const GONE_AFTER: Duration = Duration::from_secs(60 * 60);
-/// An agent that is done or gone is left alone this long after it was seen last: its transcript may
+/// The time after the last sight of a done or gone agent until it is left alone: its transcript may
 /// be written late.
 const SETTLED_AFTER: Duration = Duration::from_secs(30);
 
 /// Returns the panes of the tmux at a socket, or `None` if tmux cannot be asked.
 pub type Panes<'a> = dyn Fn(&str) -> Option<Vec<String>> + Sync + 'a;
 
-/// The workers.
+/// The workers, and the settings they need.
 pub struct Workers<'a, L> {
     /// The processor of events.
     pub processor: Processor<'a, L>,
-    /// An agent that was not seen for so long is called gone.
+    /// The time after which an agent that was not seen is called gone.
     pub gone_after: Duration,
-    /// Asks tmux.
+    /// Asks tmux for the panes of a socket.
     pub panes: &'a Panes<'a>,
 }
 
 /// The results of one cycle.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Cycle {
-    /// Agents with events that hooks could not process.
+    /// The number of agents with events that hooks could not process.
     pub spooled: usize,
-    /// Stops that were due.
+    /// The number of stops that were carried out.
     pub stopped: usize,
-    /// Agents that were called gone.
+    /// The number of agents that were called gone.
     pub gone: usize,
-    /// Turns that come from transcripts.
+    /// The number of turns added from transcripts.
     pub turns: usize,
-    /// Agents whose tokens changed.
+    /// The number of agents whose tokens changed.
     pub contexts: usize,
-    /// Turns that got a summary.
+    /// The number of turns that got a summary.
     pub summaries: usize,
-    /// Claims in ledgers that were over and are ended.
+    /// The number of claims in ledgers that were over and are ended.
     pub reaped: usize,
-    /// Agents that were skipped, as somebody was at them.
+    /// The number of agents that were skipped, as their locks were held.
     pub skipped: usize,
     /// The actions that failed.
     pub warnings: Vec<String>,
@@ -118,7 +118,7 @@ impl<L: EntityLocks> Workers<'_, L> {
         Ok(cycle)
     }
 
-    /// Returns the agents that are at work, or were until a moment ago.
+    /// Returns the agents that are at work, or were a moment ago.
     async fn agents(&self) -> Result<Vec<Agent>> {
         let column = Column::Subject(UNSETTLED.to_owned());
         let query = RecordQuery::new(AGENT).with_column(column);
@@ -126,7 +126,7 @@ impl<L: EntityLocks> Workers<'_, L> {
         agents.iter().map(read).collect()
     }
 
-    /// The loop of every worker: those agents that are `wanted`, each under its lock.
+    /// Goes through the agents that are `wanted`, each under its lock, as every worker does.
     async fn each<'s, W>(
         &self,
         agents: &'s [Agent],
@@ -230,7 +230,7 @@ impl<L: EntityLocks> Workers<'_, L> {
             return Ok(());
         }
         let apply = |mut decision: Decision, _: Timestamp| {
-            // It moved to another pane since.
+            // The agent has moved to another pane since.
             if decision.agent.tmux != agent.tmux || !is_at_work(&decision.agent) {
                 return None;
             }
@@ -242,7 +242,7 @@ impl<L: EntityLocks> Workers<'_, L> {
         Ok(())
     }
 
-    /// Adds the turns that the transcript has more.
+    /// Adds the turns that only the transcript has.
     async fn reconcile(&self, session: &str, cycle: &Mutex<Cycle>) -> Result<()> {
         let Some(agent) = self.reread(session).await? else {
             return Ok(());
@@ -252,7 +252,7 @@ impl<L: EntityLocks> Workers<'_, L> {
         Ok(())
     }
 
-    /// Reads how many tokens were used.
+    /// Reads the number of tokens that were used.
     async fn poll(&self, session: &str, cycle: &Mutex<Cycle>) -> Result<()> {
         let Some(agent) = self.reread(session).await? else {
             return Ok(());

@@ -6,11 +6,10 @@
 //!
 //! # Invariants
 //!
-//! - Nothing is guessed. A key without a value, a value for a key that is not known, an operation
-//!   that is not known, and a number that is needed and not given are errors that name what is
-//!   missing, and no lock is taken.
-//! - What [`Policy::locks_of`] answers is what `tenure run --op` takes, in the global order of
-//!   locks, and what `tenure op show` shows.
+//! - Nothing is guessed. A key without a value, a value for an unknown key, an unknown operation,
+//!   and a missing number are errors that name the missing or unknown thing, and no lock is taken.
+//! - The locks that [`Policy::locks_of`] returns are the locks that `tenure run --op` takes, in the
+//!   global order of locks, and that `tenure op show` shows.
 
 mod resolve;
 
@@ -26,27 +25,28 @@ pub use tenure_api::op::Scope;
 /// The policies that are compiled in.
 const COMPILED_IN: [(&str, &str); 1] = [("maps", include_str!("../../policy/maps.toml"))];
 
-/// The operations that are known here.
+/// The operations of a policy and of a configuration, by name.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     operations: BTreeMap<String, Known>,
 }
 
-/// An operation, and where it is defined.
+/// An operation, and the place where it is defined.
 #[derive(Debug, Clone)]
 pub struct Known {
-    /// The operation.
+    /// The definition of the operation.
     pub operation: Operation,
-    /// The name of the policy it is of, or `tenure.toml`.
+    /// The name of the policy that defines it, or `tenure.toml`.
     pub from: String,
 }
 
 impl Policy {
-    /// Returns the operations of the policy that a configuration names, and its own.
+    /// Returns the operations of the policy that a configuration names, and the configuration's
+    /// own.
     ///
     /// # Errors
     ///
-    /// `Configuration` for a policy that is not known, and for an operation of one's own that has
+    /// `Configuration` for an unknown policy, and for an operation of the configuration that has
     /// the name of another.
     pub fn of(config: &Config) -> Result<Self> {
         let mut policy = Self::default();
@@ -85,11 +85,11 @@ impl Policy {
             .map(|(name, known)| (name.as_str(), known))
     }
 
-    /// Returns an operation.
+    /// Returns the operation of a name.
     ///
     /// # Errors
     ///
-    /// `BadInput` if there is none of that name.
+    /// `BadInput` if no operation has that name.
     pub fn find(&self, name: &str) -> Result<&Known> {
         self.operations.get(name).ok_or_else(|| {
             let shown: String = name.chars().take(80).collect();
@@ -107,7 +107,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// `BadInput` that names what is missing, or not known.
+    /// `BadInput` that names the missing or unknown keys.
     pub fn locks_of(&self, name: &str, scope: &Scope) -> Result<Vec<NeededLock>> {
         resolve::locks_of(name, &self.find(name)?.operation, scope)
     }

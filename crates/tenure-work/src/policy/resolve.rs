@@ -1,16 +1,16 @@
-//! The locks that an operation needs in one case, and why.
+//! The locks that an operation needs in one case, with the reason for each.
 
 use tenure::config::{LockPattern, Operation};
 use tenure::{Error, Mode, Resource, Result};
 use tenure_api::op::Scope;
 use tenure_core::error::{Class, Fault, Remedy};
 
-/// A lock that an operation needs, and why.
+/// A lock that an operation needs, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeededLock {
-    /// The resource.
+    /// The resource to lock.
     pub resource: Resource,
-    /// The mode.
+    /// The mode of the lock.
     pub mode: Mode,
     /// The reason, for people.
     pub why: String,
@@ -19,14 +19,14 @@ pub struct NeededLock {
 /// The demands of an operation on its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needs<'a> {
-    /// The keys of its locks, whatever the number is.
+    /// The keys of its locks, for any number.
     pub keys: Vec<&'a str>,
-    /// The key of its number.
+    /// The key of its number, if it has one.
     pub count: Option<&'a str>,
 }
 
 impl<'a> Needs<'a> {
-    /// Returns what an operation asks for.
+    /// Returns the keys that an operation asks for.
     pub fn of(operation: &'a Operation) -> Self {
         let locks = lists(operation).flatten();
         let mut keys: Vec<&str> = Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn locks_of(
         )));
     }
     let chosen = chosen(name, operation, scope)?;
-    // Without its number, what every number needs is missing besides.
+    // If the number is missing, the keys that every number needs are missing, too.
     let lists: Vec<&[LockPattern]> = match chosen {
         Some((locks, _)) => vec![locks],
         None => lists(operation).collect(),
@@ -91,7 +91,7 @@ pub(super) fn locks_of(
         .collect()
 }
 
-/// Returns why a lock is among those of an operation.
+/// Returns the reason why a lock is among the locks of an operation.
 pub fn reason<'a>(lock: &LockPattern, locks: &[LockPattern], why: &'a str) -> &'a str {
     let above = lock.mode == Mode::Read && locks.iter().any(|other| other.mode != Mode::Read);
     if above { ABOVE } else { why }
@@ -103,7 +103,8 @@ fn lists(operation: &Operation) -> impl Iterator<Item = &[LockPattern]> {
     [operation.locks.as_slice()].into_iter().chain(above)
 }
 
-/// Returns the locks for the number that is given, and why; `None` if it is needed and not given.
+/// Returns the locks for the given number, and the reason, or `None` if the number is needed and
+/// not given.
 fn chosen<'a>(
     name: &str,
     operation: &'a Operation,
@@ -129,7 +130,7 @@ fn chosen<'a>(
     }))
 }
 
-/// An operation needs more than was given.
+/// The error for an operation that needs more values than were given.
 #[derive(Debug, thiserror::Error)]
 #[error("{operation} needs {}", missing.join(" and "))]
 struct Lacking {
@@ -172,7 +173,7 @@ mod tests {
         .unwrap()
     }
 
-    /// The locks of an operation, as `resource=mode resource=mode`.
+    /// Returns the locks of an operation, as `resource=mode resource=mode`.
     fn locks(name: &str, pairs: &[(&str, &str)]) -> Result<String> {
         let locks = maps().locks_of(name, &scope(pairs))?;
         let shown = locks
@@ -185,7 +186,7 @@ mod tests {
     const MAP: (&str, &str) = ("map", "m3");
     const SKETCH: (&str, &str) = ("sketch", "s1");
 
-    /// Section 4 of the specification, one line for each of its bullets.
+    /// Checks section 4 of the specification, one line for each of its bullets.
     #[test]
     fn every_rule_of_projects_maps_and_sketches_is_an_operation() {
         let project_write = "project:atlas=write";

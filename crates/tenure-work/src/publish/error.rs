@@ -1,22 +1,22 @@
-//! What can go wrong with a publish alone, and the class of each.
+//! The errors that only a publish can meet, and their classes.
 
 use tenure::{Class, LockContext, Remedy, Resource};
 use tenure_core::error::Fault;
 
-/// An error of a publish.
+/// An error that only a publish can meet.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// Nothing was ever published there.
+    /// Nothing was ever published to the target.
     #[error("nothing was published to {target} from this machine")]
     NeverPublished {
-        /// The target.
+        /// The path of the target.
         target: String,
     },
     /// A publish to the same target is under way under another resource.
     #[error("{context} is held")]
     UnderWay {
-        /// Its resource, and its manifest.
+        /// The resource and the manifest of the other publish.
         context: Box<LockContext>,
     },
 }

@@ -1,4 +1,4 @@
-//! Looking at what was published: `--verify` and `--history`. Takes no lock.
+//! Checks of published directories, `--verify` and `--history`, which take no lock.
 
 use super::error::PublishError;
 use tenure::records::{Column, RecordQuery, Records};
@@ -11,15 +11,15 @@ use super::manifest::{self, Target, key, target_key};
 use super::{Manifest, Verified};
 use crate::all_records::all_records;
 
-/// The number of tries to compare a directory that is published over meanwhile.
+/// The number of tries to compare a directory while others publish over it.
 const TRIES: usize = 3;
 
 /// Compares every file of a target with the manifest that is committed there.
 ///
 /// # Errors
 ///
-/// `NotFound` if nothing was ever published there from this machine; `Conflict` if it differs
-/// and a publish is not finished, which may have put it there.
+/// `NotFound` if nothing was ever published there from this machine; `Conflict` if it differs while
+/// a publish is not finished, which may have put it there.
 pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<Verified> {
     let records = keeper.records("publish")?;
     let target = publish_target.target().to_string_lossy().into_owned();
@@ -31,7 +31,7 @@ pub async fn verify(keeper: &Keeper, publish_target: &PublishTarget) -> Result<V
             Some(_) => blocking(|| publish_target.compare(&files))?,
             None => everything_is_missing(&files),
         };
-        // What was published over meanwhile is another directory.
+        // The comparison counts only if no other directory was put in place meanwhile.
         if publish_target.inode_of_target()? == before
             && committed(&records, &target).await?.0.id == manifest.id
         {
@@ -116,7 +116,7 @@ pub async fn history(keeper: &Keeper, publish_target: &PublishTarget) -> Result<
     Ok(manifests)
 }
 
-/// Fails for a target in which others lie that were published to: they would be gone, and their
+/// Fails for a target that contains other published targets: they would be gone, and their
 /// manifests would not know it.
 pub(super) async fn check_inner_targets(
     records: &Records<'_>,

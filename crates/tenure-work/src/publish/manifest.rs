@@ -15,7 +15,7 @@ use tenure_os::{machine, random};
 
 use super::{Request, note};
 
-/// A part of the files is at most about so long, in bytes of JSON.
+/// The approximate largest length of a part of the files, in bytes of JSON.
 const PART_BYTES_MAX: usize = 700 * 1024;
 
 /// Returns a new id: a UUID of version 7, so that ids are in the order of time.
@@ -38,7 +38,8 @@ pub fn new_id() -> String {
     )
 }
 
-/// Returns the time at which an id was made, or the beginning of all time for what is no such id.
+/// Returns the time at which an id was made, or the beginning of all time for a text that is no
+/// such id.
 pub(crate) fn id_time(id: &str) -> Timestamp {
     let digits: String = id
         .chars()
@@ -90,7 +91,7 @@ pub(super) fn among(written: &[Record], id: &str) -> Result<Manifest> {
     of(found.ok_or_else(|| Error::Internal(format!("{key} was not written")))?)
 }
 
-/// Returns the target it was published to.
+/// Returns the target of the manifest.
 pub(super) fn publish_target(manifest: &Manifest, disk: &Arc<dyn Disk>) -> PublishTarget {
     PublishTarget::on(
         PathBuf::from(&manifest.target),
@@ -104,8 +105,8 @@ pub(super) fn mode_bits(manifest: &Manifest) -> Option<u32> {
     u32::from_str_radix(manifest.mode.as_deref()?, 8).ok()
 }
 
-/// Returns true if there was something in tmp that is to be removed: what was there before, or what
-/// was made and never put in place.
+/// Returns true if tmp had a directory to remove: the old one, or a new one that was never put in
+/// place.
 pub(super) fn leaves_a_directory(manifest: &Manifest) -> bool {
     match manifest.state {
         ManifestState::Committed => manifest.old.is_some(),
@@ -113,17 +114,17 @@ pub(super) fn leaves_a_directory(manifest: &Manifest) -> bool {
     }
 }
 
-/// Returns true if it was made on this machine: only then can its directories be judged.
+/// Returns true if the manifest was made on this machine: only then can its directories be judged.
 pub(super) fn is_of_this_machine(manifest: &Manifest) -> bool {
     manifest.machine == machine::id()
 }
 
-/// Returns true if device numbers in it still count.
+/// Returns true if the device numbers in the manifest still count.
 pub(super) fn is_of_this_boot(manifest: &Manifest) -> bool {
     clock::boot_id().is_ok_and(|boot| boot == manifest.boot)
 }
 
-/// Returns the records that every change of it names.
+/// Returns the records that every change of the manifest names.
 pub(super) fn keys(manifest: &Manifest) -> Result<[RecordKey; 3]> {
     Ok([
         key("manifest", &manifest.id)?,
@@ -147,7 +148,7 @@ pub(super) fn put(manifest: &Manifest, changes: &mut Changes) -> Result<()> {
     Ok(())
 }
 
-/// Says that tmp may be there from now on.
+/// Records that tmp may be there from now on.
 pub(super) fn put_leftover(manifest: &Manifest, changes: &mut Changes) -> Result<()> {
     let columns = Columns {
         subject: Some(manifest.machine.clone()),
@@ -180,12 +181,12 @@ pub(super) fn require_pending(manifest: &Manifest, seen: &Seen) -> Result<()> {
     }
 }
 
-/// Returns what the target's record says now.
+/// Returns the target's record as it is now.
 pub(super) fn target_after(manifest: &Manifest, seen: &Seen) -> Result<Target> {
     Target::seen(seen.get(&target_key(&manifest.machine, &manifest.target)?))
 }
 
-/// Returns the change that ends it.
+/// Returns the change that ends the manifest.
 pub(super) fn end(
     manifest: &Manifest,
     seen: &Seen,
@@ -217,7 +218,7 @@ pub(super) fn end(
 /// The manifests of a target on one machine.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Target {
-    /// The manifest of what is in place.
+    /// The manifest of the directory in place.
     pub(super) committed: Option<String>,
     /// The manifests whose outcome is not known yet.
     pub(super) pending: Vec<String>,
@@ -255,7 +256,7 @@ pub(super) fn target_key(machine: &str, target: &str) -> Result<RecordKey> {
     key("target", &format!("{machine}:{target}"))
 }
 
-/// Returns the records that the files are kept in.
+/// Returns the records that keep the files.
 pub(super) fn parts(id: &str, files: &[PublishedFile]) -> Result<Vec<(RecordKey, Columns, Value)>> {
     let mut parts: Vec<Vec<Value>> = vec![Vec::new()];
     let mut length = 0;

@@ -1,30 +1,30 @@
-//! Publish: a directory put in place whole, with a manifest that says what is in it.
+//! Publish: a directory put in place whole, with a manifest that lists its files.
 //!
-//! The ten steps, what a crash after each leaves and which races there are, is told in
-//! [`tenure_files::publish`], which has the half about files. Here is the half about the store: the
-//! manifest, and the lease and token that are compared whenever it is written.
+//! [`tenure_files::publish`] describes the ten steps, their crashes and their races, and has the
+//! half about files. The half about the store is here: the manifest, and the lease and token that
+//! are compared whenever it is written.
 //!
 //! | file | step |
 //! |---|---|
 //! | `manifest` | the manifest as records, and as JSON shows it |
 //! | here | steps 1 to 9 |
-//! | `recover` | what a crash left is finished or given up; what is left over is removed |
+//! | `recover` | a publish that crashed is finished or given up; leftovers are removed |
 //! | `look` | `--verify` and `--history`, which take no lock |
 //!
 //! # Records
 //!
 //! | kind | id | what it holds |
 //! |---|---|---|
-//! | `manifest` | that of the manifest, which begins with the time | everything but the files; by state, author and target |
+//! | `manifest` | the manifest's id, which begins with the time | everything but the files; by state, author and target |
 //! | `manifest_files` | `ID/NUMBER` | a part of the files: 100,000 do not fit into one record |
-//! | `target` | `MACHINE:PATH` | the manifest that is committed, and those that are pending. Every change of a manifest of this target names it |
-//! | `leftover` | that of the manifest | tmp may still be there; gone when tmp is |
+//! | `target` | `MACHINE:PATH` | the committed manifest, and the pending ones. Every change of a manifest of this target names it |
+//! | `leftover` | the manifest's id | a sign that tmp may still be there; removed with tmp |
 //!
-//! # Who may write
+//! # The right to write
 //!
-//! Every change of a manifest compares the lease of the publisher and its token. A publisher that
-//! was overtaken is refused (77), in the store, before a name is touched. A manifest of another
-//! machine is never judged here: the target may be another directory with the same name.
+//! Every change of a manifest compares the lease of the publisher and its token. The store refuses
+//! a publisher that was overtaken (77), before a name is touched. A manifest of another machine is
+//! never judged here: its target may be another directory of that name.
 
 #[cfg(test)]
 mod crashes;
@@ -51,13 +51,13 @@ pub use recover::{recover, remove_leftover};
 pub use tenure_api::publish::{Manifest, ManifestState, Outcome, Recovered, Removed, Verified};
 pub use tenure_files::publish::{Difference, Progress, PublishedFile};
 
-/// A publish that is asked for. The caller holds the lease.
+/// A request for a publish, whose caller holds the lease.
 pub struct Request<'a> {
     /// The directory to publish.
     pub source: PathBuf,
-    /// The target.
+    /// The path where the directory is put.
     pub publish_target: &'a PublishTarget,
-    /// The id of the manifest, which is that of the target.
+    /// The id of the manifest, which names tmp, too.
     pub id: String,
     /// The operation that made the directory, for people.
     pub op_type: String,
@@ -69,15 +69,15 @@ pub struct Request<'a> {
     pub wait: Duration,
 }
 
-/// Publishes: steps 1 to 9. Releasing the lease, and [`remove_leftover`] after that, is left to the
-/// caller.
+/// Publishes: steps 1 to 9. The caller releases the lease, and calls [`remove_leftover`] after
+/// that.
 ///
 /// # Errors
 ///
 /// `BadInput` for a source that changed, that cannot be published, or that is on another device
 /// than the target; `NotAllowed` and `LeaseOver` if the lease was lost; `Timeout` if another
-/// publisher is stopped in the middle of its work. The target is then what it was. `HalfWay` if the
-/// target is new and the manifest could not be written: recovery writes it.
+/// publisher is stopped in the middle of its work. With these errors the target is as it was.
+/// `HalfWay` if the target is new and the manifest could not be written: recovery writes it.
 pub async fn publish(
     keeper: &Keeper,
     request: &Request<'_>,
@@ -87,7 +87,7 @@ pub async fn publish(
     publish_with(keeper, keeper.records("publish")?, request, progress).await
 }
 
-/// Publishes with these records, once everything was checked that needs no store.
+/// Publishes with these records, after all checks that need no store.
 async fn publish_with(
     keeper: &Keeper,
     records: Records<'_>,
@@ -104,12 +104,12 @@ async fn publish_with(
     }
 }
 
-/// Checks what can be checked before a store is opened.
+/// Makes all checks that are possible before a store is opened.
 ///
 /// # Errors
 ///
 /// Errors of [`PublishTarget::check_source`] and [`PublishTarget::check_target`]; `BadInput` if the
-/// store lies inside of the target: it would be replaced, and the manifest with it.
+/// store lies inside of the target: it would be replaced, with the manifest in it.
 pub fn check(store_url: &str, source: &Path, publish_target: &PublishTarget) -> Result<()> {
     publish_target.check_source(source)?;
     publish_target.check_target()?;
@@ -199,7 +199,7 @@ impl Publisher<'_> {
         })
     }
 
-    /// Writes what is known by now to the manifest, which is still pending.
+    /// Writes the manifest as far as it is known by now, still pending.
     async fn write_pending(&self, manifest: &Manifest) -> Result<()> {
         let decide = |seen: &Seen| {
             manifest::require_pending(manifest, seen)?;
@@ -227,15 +227,15 @@ impl Publisher<'_> {
         }
     }
 
-    /// Gives a publish up that failed before its target was new: says so in the manifest, and
-    /// removes what it made. What cannot be done now is done by recovery.
+    /// Gives up a publish that failed before its target was new: says so in the manifest, and
+    /// removes the new directory. Recovery does the rest if that fails, too.
     async fn give_up(&self, manifest: Manifest, error: Error) -> Error {
         let publish_target = self.request.publish_target;
         let is_new = |new: &Inode| {
             let outcome = publish_target.judge(manifest.old.as_ref(), Some(new), true);
             !matches!(outcome, Ok(tenure_files::publish::CrashOutcome::Aborted))
         };
-        // A step after the rename failed: what is in place is for recovery to judge.
+        // A step after the rename failed: recovery judges the directory in place.
         if manifest.new.as_ref().is_some_and(is_new) {
             return Error::HalfWay {
                 done: format!(
@@ -252,7 +252,7 @@ impl Publisher<'_> {
         error
     }
 
-    /// Writes the end of a manifest, with an entry in the audit, and returns the manifest as it was
+    /// Writes the end of a manifest, with an entry in the audit, and returns the manifest as
     /// written.
     async fn end(
         &self,

@@ -1,16 +1,16 @@
-//! Recovery: what a crash left is finished or given up, and what is left over is removed.
+//! Recovery: a publish that crashed is finished or given up, and leftovers are removed.
 //!
 //! # Protocol
 //!
-//! 1. The lease on the resource of the manifest is held, which may be another than that of the
-//!    publish that recovers it: the publisher is dead, or was overtaken.
-//! 2. The lock beside the target is taken: no publisher that was overtaken is between steps 5 and
-//!    7.
+//! 1. The lease on the resource of the manifest is held, so its publisher is dead, or was
+//!    overtaken. The resource may differ from that of the publish that recovers it.
+//! 2. The lock beside the target is taken, so no publisher that was overtaken is between steps 5
+//!    and 7.
 //! 3. The manifest is read again. Before 1 its publisher may have gone on, and ended it: then
 //!    nothing is touched, as the directory in tmp is being removed by now.
-//! 4. The inodes tell what is in place
+//! 4. The inodes tell which directory is in place
 //!    ([`PublishTarget::judge`](tenure_files::publish::PublishTarget::judge)). An exchange with
-//!    something that was never published over is undone.
+//!    anything but the directory that was to be replaced is undone.
 //! 5. The manifest is committed or aborted, under the lease of 1, with an entry in the audit.
 //!
 //! A crash after any of these leaves a pending manifest, which is judged again. After 5 nothing is
@@ -38,7 +38,7 @@ use super::manifest::{self, Target, key, target_key};
 use super::{Manifest, ManifestState, Outcome, Publisher, Recovered, Removed, note};
 use crate::all_records::all_records;
 
-/// Leftovers are removed after this time.
+/// The time after which leftovers are removed.
 const LEFT_FOR: Duration = Duration::from_secs(60 * 60);
 
 /// The wait for the lock of a target. By default there is none.
@@ -52,8 +52,8 @@ struct LockWait {
 ///
 /// # Errors
 ///
-/// `Busy` if somebody holds the resource of one of them, which is another than that of this
-/// publish; `Interrupted` if the wait for the lock of the target is cancelled.
+/// `UnderWay` if another session holds the resource of one of them, which is not the resource of
+/// this publish; `Interrupted` if the wait for the lock of the target is cancelled.
 pub(super) async fn pending_of(
     keeper: &Keeper,
     publisher: &Publisher<'_>,
@@ -77,8 +77,8 @@ pub(super) async fn pending_of(
             end_pending(records, &manifest, fence, asker, &waiting, disk).await?;
             continue;
         }
-        // It is under the lease of another resource, so the lease of this publish says nothing
-        // about whether it is still under way.
+        // The manifest is under the lease of another resource, so it may still be under way,
+        // whatever lease this publish holds.
         let ended =
             end_pending_if_free(keeper, records, &manifest, &asker.owner, &waiting, disk).await?;
         if ended.is_none() {
@@ -92,7 +92,7 @@ pub(super) async fn pending_of(
     Ok(())
 }
 
-/// Steps 2 to 5. The caller holds the lease. Returns the manifest as it is then.
+/// Steps 2 to 5. The caller holds the lease. Returns the manifest as it is afterwards.
 async fn end_pending(
     records: &Records<'_>,
     manifest: &Manifest,
@@ -145,7 +145,7 @@ async fn end_pending(
     manifest::among(&records.change(&change).await?, &manifest.id)
 }
 
-/// All steps: ends a pending manifest under a lease of its own. Returns `None` if somebody else
+/// All steps: ends a pending manifest under a lease of its own. Returns `None` if another session
 /// holds its resource.
 async fn end_pending_if_free(
     keeper: &Keeper,
@@ -176,7 +176,7 @@ async fn end_pending_if_free(
     ended.map(Some)
 }
 
-/// Judges every pending manifest of this machine, and removes what is left over for an hour.
+/// Judges every pending manifest of this machine, and removes leftovers that are an hour old.
 ///
 /// # Errors
 ///
@@ -197,7 +197,7 @@ pub async fn recover(
     Ok((recovered, removed))
 }
 
-/// Ends a pending manifest, if nobody holds its resource.
+/// Ends a pending manifest, if its resource is not held.
 async fn recover_one(
     keeper: &Keeper,
     records: &Records<'_>,
@@ -290,15 +290,16 @@ fn real_disk() -> Arc<dyn Disk> {
     Arc::new(RealDisk)
 }
 
-/// Removes what a publish of this process left in tmp: the directory that was there before. Called
-/// after the lease was released.
+/// Removes the old directory, which a publish of this process left in tmp. The caller has released
+/// the lease before.
 pub async fn remove_leftover(keeper: &Keeper, manifest: &Manifest, actor: &Owner) -> Result<bool> {
     let records = keeper.records("publish")?;
     remove(&records, manifest, actor, &real_disk()).await
 }
 
-/// Removes what a manifest left in tmp, and forgets that it was there. The audit tells of it also
-/// if the directory is gone already: a process that died between the two has removed it.
+/// Removes the directory that a manifest left in tmp, and the record of it. The audit records the
+/// removal even if the directory is gone already: a process that died between the two steps has
+/// removed it.
 pub(super) async fn remove(
     records: &Records<'_>,
     manifest: &Manifest,
@@ -314,7 +315,7 @@ pub(super) async fn remove(
     let leftover = key("leftover", &manifest.id)?;
     let forget = |seen: &Seen| {
         let mut changes = Changes::default();
-        // Two that remove it at once tell of it once.
+        // Two processes that remove it at once record that once.
         if seen.get(&leftover).is_none() {
             return Ok(changes);
         }
@@ -357,8 +358,8 @@ mod tests {
         let progress = Progress::default();
         let published = publish(&keeper, &request, &progress).await.unwrap();
         assert!(target.join("new.txt").exists());
-        // The directory that was there before is in tmp still. As it was read at step 2, the
-        // manifest does not know that one.
+        // The old directory is still in tmp. The manifest does not know it, as it was read at step
+        // 2.
         let read = Manifest {
             state: ManifestState::Pending,
             old: None,

@@ -89,7 +89,7 @@ impl Guard {
     }
 }
 
-/// What does not wait is called as on the guard of a program with a runtime.
+/// Gives access to the calls that do not wait: they are those of [`crate::Guard`].
 impl Deref for Guard {
     type Target = crate::Guard;
 
@@ -101,7 +101,7 @@ impl Deref for Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(guard) = self.guard.take() {
-            // The same if the release fails: then the guard comes back and is dropped there.
+            // If the release fails, the guard comes back and is dropped there.
             self.thread.run(async { drop(guard.release().await) });
         }
     }

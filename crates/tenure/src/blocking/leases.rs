@@ -65,7 +65,7 @@ impl Keeper {
         self.thread.run(self.keeper.check(resource, token))
     }
 
-    /// Takes away what is stale; see [`crate::Keeper::recover`].
+    /// Recovers stale leases; see [`crate::Keeper::recover`].
     pub fn recover(&self, actor: &Owner, recovery: Recovery) -> Result<Vec<Finding>> {
         self.thread.run(self.keeper.recover(actor, recovery))
     }
@@ -76,7 +76,7 @@ impl Keeper {
             .run(self.keeper.break_lease(lease, actor, reason))
     }
 
-    /// Reads the record of what was done; see [`crate::Keeper::audit`].
+    /// Reads one page of the audit; see [`crate::Keeper::audit`].
     pub fn audit(&self, query: &AuditQuery) -> Result<AuditPage> {
         self.thread.run(self.keeper.audit(query))
     }

@@ -1,10 +1,9 @@
-//! The same without `async`: for programs without a runtime, and for code that must
-//! block inside one.
+//! Keeper, sessions and guards without `async`: for programs without a runtime, and for code that
+//! must block inside one.
 //!
 //! A [`Keeper`] owns a small runtime, which a thread of its own drives. A call runs on the thread
-//! of its caller, and parks it while there is nothing to do, so nothing here minds whether that
-//! thread belongs to another runtime. A caller inside a runtime blocks that thread of it, as any
-//! blocking call does.
+//! of its caller, and parks it while there is nothing to do. The caller may be inside another
+//! runtime: the call then blocks that thread of it, as any blocking call does.
 //!
 //! ```
 //! use tenure::{Mode, Options, Owner, Resource, SessionOptions, blocking};

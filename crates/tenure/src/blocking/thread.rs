@@ -24,8 +24,7 @@ impl Thread {
         let runtime = runtime.map_err(|error| failed("runtime", &error))?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
-        let thread = thread::Builder::new().name("tenure".into());
-        let thread = thread.spawn(move || {
+        let thread = thread::Builder::new().name("tenure".into()).spawn(move || {
             drop(runtime.block_on(stopped));
             runtime.shutdown_background();
         });
@@ -66,7 +65,7 @@ fn failed(what: &str, error: &std::io::Error) -> Error {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // Nobody is in a call: each has a reference to this value.
+        // No call is under way: each has a reference to this value.
         self.stop = None;
         // The last reference may be dropped on the thread itself, by what a call left
         // behind; it cannot wait for its own end.

@@ -1,4 +1,5 @@
-//! `[slot]`, `[guard]` and `[agents]`: what coding agents must do, and what is done about them.
+//! `[slot]`, `[guard]` and `[agents]`: the rules for coding agents, and the background work on
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,14 +10,14 @@ use tenure_core::{Error, Resource};
 
 use super::{Config, optional_duration};
 
-/// More places are no limit at all.
+/// The largest number of places of a slot: more would be no limit at all.
 const CAPACITY_MAX: u32 = 1000;
 /// A longer wait of a hook is refused.
 const HOOK_WAIT_MAX: Duration = Duration::from_secs(60);
-/// More rules are refused.
+/// More rules than this are refused.
 const RULES_MAX: usize = 100;
 
-/// `[guard]`: what the hooks of coding agents enforce. All of it is off by default.
+/// `[guard]`: the rules that the hooks of coding agents enforce. All of them are off by default.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -27,14 +28,14 @@ pub struct GuardConfig {
     /// The event at which files are released.
     #[serde(default)]
     pub edits_until: EditsUntil,
-    /// What becomes of a tool where a guard cannot decide.
+    /// The decision about a tool where a guard has none.
     #[serde(default)]
     pub when_unsure: WhenUnsure,
     /// Heavy commands, and the slot that each goes through, with its places: `NAME:N`.
     #[serde(default, deserialize_with = "commands")]
     pub commands: BTreeMap<String, String>,
-    /// Tools that are not known, and what they do: `edits FIELD`, with the field that names the
-    /// file, or `reads`.
+    /// Tools that Tenure does not know, and their effect: `edits FIELD`, with the field that names
+    /// the file, or `reads`.
     #[serde(default, deserialize_with = "tools")]
     pub tools: BTreeMap<String, String>,
 }
@@ -43,14 +44,14 @@ pub struct GuardConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EditsUntil {
-    /// At the end of its session.
+    /// The end of its session.
     #[default]
     Session,
     /// The end of its answer.
     Turn,
 }
 
-/// What becomes of a tool where a guard cannot decide: the store is away, its time is over, the
+/// The decision about a tool where a guard has none: the store is away, its time is over, or the
 /// event cannot be read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -62,12 +63,12 @@ pub enum WhenUnsure {
     Deny,
 }
 
-/// `[agents]`: what is done about coding agents in the background.
+/// `[agents]`: the background work on coding agents.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct AgentsConfig {
-    /// An agent that was not seen for so long is called gone.
+    /// The time after which an agent that was not seen is called gone.
     #[serde(default, deserialize_with = "optional_duration")]
     pub gone_after: Option<Duration>,
     /// The time that a hook waits for its store and for the lock of its agent.
@@ -130,7 +131,7 @@ where
     rules.into_iter().map(rule).collect()
 }
 
-/// Reads what tools do.
+/// Reads the effects of tools.
 fn tools<'de, D>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error>
 where
     D: Deserializer<'de>,
@@ -152,8 +153,8 @@ where
 }
 
 impl Config {
-    /// Completes the slots of heavy commands by their places: those under `[slot]`, else those that
-    /// the rule says.
+    /// Completes the slots of heavy commands by their places: those under `[slot]`, else those in
+    /// the rule.
     pub(super) fn with_places(mut self, path: &Path) -> tenure_core::Result<Self> {
         for (command, slot) in &mut self.guard.commands {
             let (name, said) = match slot.split_once(':') {

@@ -14,7 +14,7 @@
 //! locks = ["shop:{shop}=write"]
 //! ```
 //!
-//! This is the form alone. What an operation needs in one case is worked out by `tenure-work`.
+//! This is the form alone: `tenure-work` works out the locks of an operation in one case.
 
 use std::str::FromStr;
 
@@ -31,7 +31,7 @@ pub const ABOVE_MAX: usize = 10;
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Operation {
-    /// What it is, for people.
+    /// A description, for people.
     #[serde(default)]
     pub about: String,
     /// The reason why it needs its locks, for people.
@@ -56,7 +56,7 @@ pub struct Operation {
 #[serde(deny_unknown_fields, rename = "Above")]
 #[non_exhaustive]
 pub struct CountRule {
-    /// The limit.
+    /// The limit that the number has to exceed.
     pub more_than: u64,
     /// The reason, for people.
     #[serde(default)]
@@ -66,7 +66,7 @@ pub struct CountRule {
 }
 
 impl Operation {
-    /// Returns what is wrong with it as a whole.
+    /// Returns the flaw of the operation as a whole, if it has one.
     pub(super) fn flaw(&self) -> Option<String> {
         let lists = || {
             [&self.locks]
@@ -98,7 +98,7 @@ impl Operation {
 pub struct LockPattern {
     kind: String,
     pieces: Vec<Piece>,
-    /// The mode; write, if none is said.
+    /// The mode; write, if none is given.
     pub mode: Mode,
 }
 
@@ -121,8 +121,8 @@ impl LockPattern {
     ///
     /// # Errors
     ///
-    /// Why a value cannot stand in its place: a `/` could turn one resource into another, but for a
-    /// path alone.
+    /// The reason why a value cannot stand in its place: a `/` could turn one resource into
+    /// another, except in a pattern that is one path.
     pub fn filled<'v>(&self, value: impl Fn(&str) -> &'v str) -> Result<Resource, String> {
         let is_path = self.kind == "file" && self.keys().count() == 1;
         let mut id = String::new();

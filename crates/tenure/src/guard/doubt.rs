@@ -16,7 +16,7 @@ pub struct Doubt {
     pub unanswered: Duration,
     /// The time left until the guard is lost.
     pub lost_in: Duration,
-    /// The last error.
+    /// The last error, in words.
     pub problem: String,
 }
 

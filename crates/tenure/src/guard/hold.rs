@@ -92,13 +92,14 @@ impl Hold {
         }
     }
 
-    /// Returns how long it is known to last, or `None` if that is as long as its session.
+    /// Returns the time that it is known to last, or `None` if it lasts for as long as its session.
     pub(crate) fn expires_in(&self) -> Option<Duration> {
         let trust = self.trust.as_ref()?;
         Some(trust.left(clock::boot_now()))
     }
 
-    /// Returns when it is given up unless it is renewed, or `None` if that is with its session.
+    /// Returns the time at which it is given up unless it is renewed, or `None` if it lasts for as
+    /// long as its session.
     pub(crate) fn over_at(&self) -> Option<Millis> {
         self.trust.as_ref().map(Trust::over_at)
     }
@@ -267,7 +268,7 @@ impl Hold {
         self.set_state(HoldState::Lost(reason));
     }
 
-    /// Returns the last error.
+    /// Returns the last error, in words.
     fn problem(&self) -> String {
         match &*self.state.borrow() {
             HoldState::Held => self.silence().to_string(),

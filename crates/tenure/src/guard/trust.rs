@@ -1,14 +1,14 @@
 //! The trust in the guard of an expiring lease, by the clock.
 //!
-//! The lease expires unless it is renewed, and then another holder may get the lock. So trust is
-//! counted from when the last answered request was *sent*: its answer may lie unread for long. The
-//! clock counts time asleep.
+//! The lease expires unless it is renewed, and then another holder may get the lock. Trust is
+//! counted from the moment when the last answered request was *sent*, since its answer may lie
+//! unread for long. The clock counts time asleep.
 //!
 //! | left of the lease | phase |
 //! |---|---|
 //! | more than a third | good |
 //! | a third: two thirds are used up | doubt: the holder begins to stop |
-//! | a sixth | over: the guard gives it up, before anybody can take it over |
+//! | a sixth | over: the guard gives it up, before another holder can take it over |
 //!
 //! # Invariant
 //!
@@ -89,7 +89,7 @@ impl Trust {
         Duration::from_millis(self.over_at().saturating_sub(now))
     }
 
-    /// Returns when the guard gives it up.
+    /// Returns the time at which the guard gives it up.
     pub(super) fn over_at(&self) -> Millis {
         let sixth = Millis::try_from((self.ttl / 6).as_millis()).unwrap_or(Millis::MAX);
         lock(&self.last_answer).until.saturating_sub(sixth)

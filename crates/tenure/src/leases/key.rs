@@ -1,4 +1,4 @@
-//! Requests under a key: the same request twice is one request.
+//! Requests under a key: a repeated request is one request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,7 +96,7 @@ fn conflict(session: &Shared, set: &LockSet, key: &IdempotenceKey, actual: Strin
     }
 }
 
-/// Returns what an error about a whole set names.
+/// Returns the lock that errors about a whole set name.
 fn first(set: &LockSet) -> Result<(&Resource, Mode)> {
     let first = set.iter().next();
     let (resource, mode) = first.ok_or_else(super::lock::empty)?;

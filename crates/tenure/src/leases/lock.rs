@@ -1,8 +1,8 @@
 //! Acquires a set and makes it lease-bound.
 //!
-//! While the set is not complete its parts are bound to the session: however long the wait
-//! for the last takes, none of them expires, and if the process dies all of them end. Only
-//! then does their time begin, for all of them in one step.
+//! While the set is not complete, its leases are bound to the session: none of them expires,
+//! however long the wait for the last takes, and all of them end if the process dies. When the set
+//! is complete, their time begins, for all of them in one step.
 
 use std::sync::Arc;
 
@@ -18,22 +18,22 @@ impl Keeper {
     /// Takes a set of locks, all or none, that stay when this process ends. Their time begins
     /// to run when the whole set is there. They come in the order they were taken.
     ///
-    /// With a key, the same request returns the same leases for as long as nobody else took one of
-    /// them; those whose time is over get their last time to live anew. Of two
-    /// requests at the same time one takes the locks and the other waits for it.
+    /// With a key, a repeated request returns the same leases for as long as no other request took
+    /// one of them. Leases whose time is over get their last time to live anew. If two such
+    /// requests come at the same time, one takes the locks and the other waits for it.
     ///
     /// # Cancellation
     ///
-    /// Dropped before it is done, it holds nothing, and the key is free again. A process
-    /// that is killed in the instant in which the leases are bound may leave them behind
-    /// without ever knowing their ids: under a key, the same request returns them; without one they
-    /// last for their time to live.
+    /// A request that is dropped before it is done holds nothing, and its key is free again. A
+    /// process that is killed in the instant in which the leases are bound may leave them behind
+    /// without ever knowing their ids: under a key, a repeated request returns them; without one
+    /// they last for their time to live.
     ///
     /// # Errors
     ///
-    /// As [`Session::acquire_many`]; `BadInput` for a time to live out of bounds and for an empty
-    /// set; `Conflict` where the key stands for another request, or one of its leases has ended or
-    /// is being broken.
+    /// Errors of [`Session::acquire_many`]; `BadInput` for a time to live out of bounds and for an
+    /// empty set; `Conflict` if the key stands for another request, or one of its leases has ended
+    /// or is being broken.
     pub async fn lock(
         &self,
         session: &Session,

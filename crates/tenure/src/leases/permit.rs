@@ -1,9 +1,11 @@
 //! The check that a lease exists, and that the caller may act on it.
 //!
-//! Three things are asked: whether the caller names the owner of the lease, if it names one;
-//! whether the coding agent that the caller runs under took the lease itself, if one was detected,
-//! since no owner that an agent names makes it that owner; and whether the lease is in nobody's
-//! hands. The first two never change while a lease is there.
+//! Three checks are made. The first two cannot change while a lease is there.
+//!
+//! 1. If the caller names an owner, it is the owner of the lease.
+//! 2. If the caller runs under a coding agent, that agent took the lease itself: no owner that an
+//!    agent names makes it that owner.
+//! 3. The lease is neither in the hands of a guard nor bound to a session.
 
 use tenure_core::{Binding, Error, Lease, LeaseId, LeaseStore, Owner, Remedy, Result};
 
@@ -92,7 +94,7 @@ pub(super) async fn permit(
     }
 }
 
-/// Refuses a coding agent what it did not take itself.
+/// Refuses a coding agent that did not take the lease itself.
 pub(super) fn check_agent(keeper: &Keeper, lease: &Lease, act: &str) -> Result<()> {
     match keeper.settings().automated.agent() {
         Some(agent) if !lease.may_be_changed_under(Some(agent)) => {
@@ -113,7 +115,7 @@ pub(super) fn taken_by_another(agent: &Owner, lease: &Lease, act: &str) -> Error
     )
 }
 
-/// Returns who changes a lease, for the audit.
+/// Returns the actor of a change to a lease, for the audit.
 pub(super) fn actor<'a>(keeper: &'a Keeper, lease: &'a Lease, by: Option<&'a Owner>) -> &'a Owner {
     let settings = keeper.settings();
     let named = by.or(settings.actor.as_ref());

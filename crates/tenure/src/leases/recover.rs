@@ -12,7 +12,7 @@ use crate::Keeper;
 use crate::retry::retry;
 
 impl Keeper {
-    /// Takes away every lease that is stale, or only says which could be. Always safe.
+    /// Recovers every stale lease, or only tells which ones could be. Always safe.
     pub async fn recover(&self, actor: &Owner, recovery: Recovery) -> Result<Vec<Finding>> {
         let leases = permit::leases(self, "recover")?;
         let actor = self.settings().automated.actor(actor);

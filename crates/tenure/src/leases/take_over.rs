@@ -1,19 +1,19 @@
 //! Takes a lease out of the hands of a guard of the same owner.
 //!
 //! A guard that is dead, stopped or slow keeps its lease in hand for as long as its time or its
-//! session lasts, and nobody renews it by its id. A later request of the same owner must neither
-//! wait for that nor go without a lease.
+//! session lasts, and no caller can renew it by its id. A later request of the same owner must
+//! neither wait for that nor go without a lease.
 //!
 //! # Steps
 //!
-//! 1. The lease is looked up: it is the session's owner's, and the coding agent's around it, if
-//!    there is one.
-//! 2. In one step the store gives it another id, the session of the caller, and time of its own.
-//!    Nobody else gets the resource in between.
+//! 1. The lease is looked up: it belongs to the owner of the session, and was taken by the coding
+//!    agent around it, if there is one.
+//! 2. In one step the store gives it another id, the session of the caller, and time of its own. No
+//!    other request gets the resource in between.
 //!
-//! | before 2 | what follows |
+//! | before 2 | result |
 //! |---|---|
-//! | the guard binds the lease, and its caller relies on it | 2 finds it in nobody's hands: the caller renews it instead |
+//! | the guard binds the lease, and its caller relies on it | 2 finds it in the hands of no guard: the caller renews it instead |
 //! | the guard releases it, or its time is over | 2 finds nothing |
 //! | a person breaks it | 2 finds it revoking, and leaves it |
 //!
@@ -30,12 +30,12 @@ use crate::{Keeper, Session, ids};
 
 impl Keeper {
     /// Takes a lease of the session's owner out of the hands of another session. Returns it under
-    /// its new id, or `None` if it is over or in nobody's hands.
+    /// its new id, or `None` if it is over or in the hands of no guard.
     ///
     /// # Errors
     ///
-    /// As [`find`](Keeper::find); `NotAllowed` if it belongs to another owner, or a coding agent
-    /// asks that did not take it.
+    /// Errors of [`find`](Keeper::find); `NotAllowed` if it belongs to another owner, or the coding
+    /// agent that asks did not take it.
     pub async fn take_over(
         &self,
         session: &Session,

@@ -12,13 +12,13 @@ use crate::session::wait as wait_for;
 use crate::{Keeper, Session};
 
 impl Keeper {
-    /// Makes an upgradeable lease exclusive, waiting for the readers to leave; the session
-    /// waits, and does not hold. On failure the lease is as before.
+    /// Makes an upgradeable lease exclusive, waiting for the readers to leave. The session only
+    /// waits: it does not hold the lease. On failure the lease is as before.
     ///
     /// # Errors
     ///
-    /// As [`renew`](Keeper::renew); `Conflict` if it is not upgradeable; `Order` if anything is
-    /// held that is ordered later, by the session that took the lease or the one that waits.
+    /// Errors of [`renew`](Keeper::renew); `Conflict` if it is not upgradeable; `Order` if the
+    /// session that took the lease, or the one that waits, holds anything that is ordered later.
     pub async fn upgrade(
         &self,
         session: &Session,

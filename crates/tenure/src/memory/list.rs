@@ -23,8 +23,8 @@ pub(super) fn list(tables: &Tables, query: &Query) -> Listing {
     Listing::new(held, next).with_waiting(waiting, waiting_next)
 }
 
-/// Returns the page that the query asks for, sorted by resource and lease, and where the next page
-/// begins.
+/// Returns the page that the query asks for, sorted by resource and lease, and the start of the
+/// next page.
 fn page(mut held: Vec<Lease>, query: &Query) -> (Vec<Lease>, Option<String>) {
     let at = |lease: &Lease| Cursor::at(&lease.resource, &lease.lease);
     held.retain(|lease| query.asks_for(lease));

@@ -7,8 +7,8 @@
 //! - First come, first served: readers next to each other in line enter together, none overtakes a
 //!   waiting writer, a waiting upgrade goes first. Only waiters that are granted wake.
 //! - Slots: a request that states a capacity is granted while fewer than that hold the resource.
-//! - A wait that is dropped leaves the line; if it was granted in that instant, the lock is
-//!   given back before the drop returns. So a grant from the line is held at once, and needs no
+//! - A wait that is dropped leaves the line; if it was granted in that instant, the lock is given
+//!   back before the drop returns. A grant from the line is therefore held at once, and needs no
 //!   acceptance.
 //! - Tokens of a resource never go back. They are drawn from one counter for the whole store, so
 //!   the tokens of one resource have gaps.

@@ -1,4 +1,4 @@
-//! The memory store as a store.
+//! The memory store, as an implementation of the store trait.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard};
@@ -24,7 +24,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// A new store in which nothing is held.
+    /// Returns a new store in which nothing is held.
     pub fn new() -> Self {
         Self::default()
     }
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// Asks once. Whether that has to wait.
+    /// Polls a reply once, and returns true if it has to wait.
     async fn asks<T>(reply: &mut Reply<'_, T>) -> bool {
         std::future::poll_fn(|context| Poll::Ready(reply.as_mut().poll(context).is_pending())).await
     }
@@ -213,7 +213,7 @@ mod tests {
         let listing = store.list(&Query::default()).await.unwrap();
         let waiting = listing.waiting.unwrap();
         assert_eq!(waiting[0].reason, "all 2 slots are taken");
-        // Another counts three slots, but does not overtake who came before.
+        // Another request counts three slots, but does not overtake earlier ones.
         assert!(store.acquire(&slot("e", 3)).await.unwrap().is_none());
         store.release_now(&first.lease).unwrap();
         let lease = third.await.unwrap().unwrap();

@@ -20,11 +20,11 @@ pub(super) struct Tables {
     pub(super) newest: HashMap<Resource, Token>,
 }
 
-/// One resource.
+/// One resource that is held or awaited.
 pub(super) struct Entry {
     /// The input of a decision.
     pub(super) state: State,
-    /// Its newest token.
+    /// The newest token of the resource.
     pub(super) token: Token,
     /// The lease of each holder.
     pub(super) leases: HashMap<LeaseId, Lease>,

@@ -1,4 +1,4 @@
-//! A configuration file, edited by many.
+//! A configuration file that many processes edit.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use tenure_os::cancel::Cancel;
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// Reads a JSON file, lets `merge` change it, and writes it back, all under one kernel lock (flock)
-/// beside it: another save meanwhile waits, for 15 s at most, and then merges into what was saved
-/// before. A file that is not there begins as `default`.
+/// beside it. Another save waits meanwhile, for 15 s at most, and then merges into the saved file.
+/// A file that is not there begins as `default`.
 ///
-/// Between processes and between threads. It does not block the runtime. Dropping the future
-/// cancels the wait; an edit that has the lock by then is finished.
+/// Saves exclude each other between processes and between threads. None blocks the runtime.
+/// Dropping the future cancels the wait; an edit that has the lock by then is finished.
 ///
 /// # Errors
 ///

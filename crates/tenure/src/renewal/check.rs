@@ -1,4 +1,4 @@
-//! One check of one lock: when it is due, the request, and what the answer means.
+//! One check of one lock: its due time, the request, and the meaning of the answer.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -108,8 +108,8 @@ impl Shared {
         }
     }
 
-    /// Returns what a request is counted to when circles are looked for. A circle is looked for
-    /// where the session, or the owner that a lasting request is counted to, may hold something.
+    /// Returns the relation of a request to the other work of its owner. A circle is looked for if
+    /// the session, or the owner to which a lasting request is counted, may hold something.
     fn standing(&self, lasting: bool, upgrades: bool) -> Standing {
         let automated = self.keeper.settings().automated.covers(&self.asker.owner);
         let lasting = match (lasting, automated) {

@@ -56,8 +56,8 @@ impl SessionLocks {
     }
 
     /// Checks a request for several resources and enters all of them or none, with a place in the
-    /// queue. This is one step, so that of two tasks that ask at once the second sees the first and
-    /// is behind it.
+    /// queue. This is one step: if two tasks ask at once, the second sees the first and is behind
+    /// it.
     pub(crate) fn enter(
         self: &Arc<Self>,
         asked: Vec<(LeaseId, Resource)>,
@@ -123,7 +123,7 @@ impl SessionLocks {
     }
 
     fn check_reentry(&self, entries: &[Entry], asked: &Resource) -> Result<(), RequestRefusal> {
-        // The same name in another store is another lock.
+        // A resource of this name in another store is another lock.
         let around = self.ancestors.iter().filter(|h| h.store == self.store);
         let around = around.map(|held| (&held.resource, &held.lease));
         let own = entries.iter().map(|entry| (&entry.resource, &entry.lease));

@@ -7,7 +7,7 @@ use tenure_core::{Asker, LeaseId, Mode, Owner, Resource, setters};
 
 use super::asker;
 
-/// The owner of a session, and what counts as held by it.
+/// The owner of a session, and the leases that count as held by it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[must_use]
@@ -50,7 +50,7 @@ impl SessionOptions {
 pub struct OuterLease {
     /// The address of the store it is in.
     pub store: String,
-    /// The resource.
+    /// The resource that is held.
     pub resource: Resource,
     /// The mode it is held in.
     pub mode: Mode,
@@ -92,19 +92,19 @@ pub struct Options {
     /// The number of holders of the resource at once, for this request; `None` leaves it to the
     /// modes. It applies to every lock of a set. Not all stores support it.
     pub capacity: Option<u32>,
-    /// True if what is taken will outlast the session.
+    /// True if the lease will outlast the session.
     pub(crate) lasting: bool,
 }
 
 impl Options {
     setters! {
-        /// Sets how long to wait. Zero does not wait.
+        /// Sets the longest wait. Zero does not wait.
         with_wait(wait: Duration) => wait = Some(wait);
         /// Sets the reason, for people.
         with_purpose(purpose: impl Into<String>) => purpose = Some(purpose.into());
         /// Sets JSON that is kept with the lease.
         with_metadata(metadata: Value) => metadata = Some(metadata);
-        /// Sets how many may hold the resource at once, for this request.
+        /// Sets the number of holders of the resource at once, for this request.
         with_capacity(capacity: u32) => capacity = Some(capacity);
     }
 }

@@ -16,7 +16,7 @@ const TRY_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     began: Instant,
-    /// The same moment on BOOTTIME, which counts sleep.
+    /// The moment `began` on BOOTTIME, which counts sleep.
     began_boot: Millis,
     limit: Duration,
 }
@@ -49,13 +49,13 @@ impl Deadline {
         self.began + self.limit
     }
 
-    /// Returns when the wait ends by the wall clock, for the store, or `None` if nothing waits.
+    /// Returns the end of the wait by the wall clock, for the store, or `None` if nothing waits.
     pub(crate) fn deadline_at(&self) -> Option<Timestamp> {
         let left = self.limit.saturating_sub(self.began.elapsed());
         self.waits().then(|| clock::now().after(left))
     }
 
-    /// Returns the same on BOOTTIME, by which stores decide: it cannot be set, and counts sleep.
+    /// Returns the wait on BOOTTIME, by which stores decide: it cannot be set, and counts sleep.
     pub(crate) fn wait(&self) -> Wait {
         if !self.waits() {
             return Wait::No;
@@ -65,8 +65,8 @@ impl Deadline {
         Wait::Until(self.began_boot.saturating_add(limit).saturating_add(1))
     }
 
-    /// Returns how the request gave up. The wait counts as at least the limit: a store may notice
-    /// the deadline before the timer of this process, which is behind after a sleep.
+    /// Returns the outcome of a wait that ran out. The wait counts as at least the limit: a store
+    /// may notice the deadline before the timer of this process, which is behind after a sleep.
     pub(crate) fn gave_up(&self, attempts: u32) -> GaveUp {
         GaveUp {
             waited: self.began.elapsed().max(self.limit),

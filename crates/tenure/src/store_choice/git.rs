@@ -22,7 +22,7 @@ pub(super) struct Repository {
     pub found_in: PathBuf,
     /// The directory that all its worktrees share.
     pub common: PathBuf,
-    /// The main worktree, or `None` in a bare repository and where the way to it is not written
+    /// The main worktree, or `None` in a bare repository and where the path to it is not written
     /// down.
     pub main_worktree: Option<PathBuf>,
 }
@@ -49,7 +49,7 @@ pub(super) fn common_directory(environment: &Environment) -> Result<Option<PathB
 /// Returns the repository a directory is in.
 ///
 /// A `.git` file that leads nowhere is refused, as git does: a process that went on without it
-/// would lock in another store than the other worktrees, and exclude nobody.
+/// would lock in another store than the other worktrees, and exclude none of them.
 pub(super) fn around(directory: &Path) -> Result<Option<Repository>> {
     let found = directory
         .ancestors()
@@ -73,9 +73,10 @@ fn at(directory: &Path) -> Result<Option<Repository>> {
     let git_dir = git_dir.as_deref();
     if let Some(common) = git_dir.and_then(common_of) {
         // The directory of a linked worktree is elsewhere.
-        let main_worktree = match git_dir == Some(&common) {
-            true => Some(directory.to_owned()),
-            false => worktree_of(&common),
+        let main_worktree = if git_dir == Some(&common) {
+            Some(directory.to_owned())
+        } else {
+            worktree_of(&common)
         };
         return Ok(Some(Repository {
             found_in: directory.to_owned(),

@@ -448,7 +448,7 @@ fn a_repository_inside_of_another_shares_the_store_that_the_outer_one_names() {
         board(&inner).unwrap(),
         board(&place.environment("repo")).unwrap()
     );
-    // One above all repositories is for each of them.
+    // A file above all repositories counts for each of them.
     place.git_directory("other/.git");
     place.file("tenure.toml", "store = 'user:'");
     assert_eq!(url(&place.environment("other")), user_url(&place, "other"));

@@ -1,4 +1,4 @@
-//! `tenure advisory ls`: who holds and who waits.
+//! `tenure advisory ls`: the holders and the waiters.
 
 use std::process::ExitCode;
 
@@ -66,7 +66,7 @@ fn in_rows(locks: &[Entry]) -> Table {
     table
 }
 
-/// `agent (1)`, or the number alone.
+/// Returns the word and the number, as in `agent (1)`, or the number alone.
 fn shown(namespace: Namespace) -> String {
     match namespace {
         Namespace::AGENT => format!("agent ({namespace})"),

@@ -34,7 +34,7 @@ in the same database takes part. They need --store postgres://… or
 TENURE_STORE. They have no leases, no queue that can be seen and no audit; locks
 among programs that use Tenure are better taken with `tenure run`.";
 
-/// Carries out one of its commands.
+/// Carries out one of the commands of `advisory`.
 pub fn advisory(global: &Global, command: Advisory, report: Report) -> Result<ExitCode, Failure> {
     let surface = Surface::open(global)?;
     let done = match command {
@@ -44,7 +44,8 @@ pub fn advisory(global: &Global, command: Advisory, report: Report) -> Result<Ex
     done.map_err(|failure| about(failure, &surface))
 }
 
-/// Says how a store is named that has advisory locks.
+/// Returns the failure; if the store has no advisory locks, its remedy shows how to name one that
+/// has.
 fn about(failure: Failure, surface: &Surface) -> Failure {
     match failure {
         Failure::Error(error @ Error::Configuration { .. }) if !surface.service.is_on_server() => {

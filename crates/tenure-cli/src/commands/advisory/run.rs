@@ -16,7 +16,7 @@ use crate::commands::supervise::{command, exit_code, run_under};
 use crate::report::{Failure, Report};
 use crate::surface::{Surface, asked_wait, cancelled_by_signals};
 
-/// The advisory locks that the runs around this process hold.
+/// The variable that names the advisory locks of the runs around this process.
 const VARIABLE: &str = "TENURE_ADVISORY";
 
 #[derive(Debug, Args)]
@@ -103,7 +103,8 @@ fn parse_namespace(text: &str) -> Result<Namespace, String> {
     }
 }
 
-/// A number that does not fit is a slip, not a name.
+/// Reads a number, or the name that stands for one. A number that does not fit is a slip, not a
+/// name.
 fn parse_id(text: &str) -> Result<i32, String> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,10 +1,10 @@
 //! `tenure agent hook`: one event of a coding agent's hook.
 //!
-//! A hook never stands in the way of its agent: it exits 0 whatever happens, and says what went
-//! wrong on standard error. The answer is on standard output, in the form of the agent's program.
+//! A hook never stands in the way of its agent: it exits 0 whatever happens, and tells its problems
+//! on standard error. The answer is on standard output, in the form of the agent's program.
 //!
-//! The project is that of the variable of the program, else of the directory of this process. The
-//! input is waited for as long as the event may take then.
+//! The project is the one that a variable of the program names, or else the directory of this
+//! process. The settings of the project tell how long the input is waited for.
 
 use crate::report::in_words;
 use std::env;
@@ -53,11 +53,11 @@ second waits in a file for the next hook, or for `tenure agent watch`.
 Exit codes: 0, always: a hook must not stop its agent. What went wrong is told
 on standard error.";
 
-/// How long threads of a store are waited for, once the event is processed or put off.
+/// The wait for threads of a store, once the event is processed or put off.
 const END_WAIT: Duration = Duration::from_millis(100);
-/// How much longer than all its waits a hook may take, before it counts as standing still.
+/// The time that a hook may take beyond all its waits before it counts as standing still.
 const AT_EASE: Duration = Duration::from_secs(1);
-/// Variables that name the directory of the project for a hook.
+/// The variables that name the directory of the project for a hook.
 const PROJECT: [&str; 2] = ["CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"];
 
 /// Processes one event, and answers it. It never fails.
@@ -85,7 +85,8 @@ fn tell(hooked: &Hooked, progress: &Progress) {
     }
 }
 
-/// Reads an event and has it processed. There is an answer meanwhile, should this stand still.
+/// Reads an event and has it processed. Before each step that may stand still, `progress` gets the
+/// answer for that case.
 fn answered(global: &Global, options: Hook, progress: &Progress) -> Result<Hooked> {
     let surface;
     let own = match Surface::at(global, named_project()) {
@@ -120,7 +121,7 @@ fn answered(global: &Global, options: Hook, progress: &Progress) -> Result<Hooke
     Ok(match runtime::start() {
         Ok(runtime) => {
             let hooked = runtime.block_on(call.process());
-            // A thread that a store still keeps waiting must not keep the agent waiting.
+            // A thread that a store still keeps waiting must not make the agent wait.
             runtime.shutdown_timeout(END_WAIT);
             hooked
         }
@@ -141,7 +142,8 @@ fn tmux() -> Option<(String, String)> {
     Some((pane, socket.to_owned()))
 }
 
-/// Lets the commands of the agent ask as the agent, where its program has a file for that.
+/// Writes the owner to the file of the agent's program, if it has one, so that the agent's commands
+/// use it, too.
 fn pass_on_owner(owner: &Owner) {
     let Some(path) = env::var_os("CLAUDE_ENV_FILE") else {
         return;

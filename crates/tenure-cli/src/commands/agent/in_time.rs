@@ -1,8 +1,8 @@
-//! The answer of a hook in time, whatever happens to the hook.
+//! The answer of a hook in time, even if the hook fails or hangs.
 //!
-//! The hook works on a thread of its own. If that panics, or stands still (a file system that
-//! hangs) when all its waits are over, this process ends without it, and gives the answer that was
-//! meant for this case. The first to answer answers.
+//! The hook works on a thread of its own. If that thread panics, or stands still (a file system
+//! that hangs) when all its waits are over, this process ends without it, and gives the answer that
+//! was set for this case. Only the first answer is printed.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -19,32 +19,32 @@ use crate::report::Failure;
 
 /// The time that a hook gets before its settings are known.
 const START: Duration = Duration::from_secs(5);
-/// The stack of the thread, in bytes: that of a main thread.
+/// The stack of the thread, in bytes: as large as that of a main thread.
 const STACK_BYTES: usize = 8 << 20;
 
-/// What is known of a hook while it works.
+/// The state of a hook while it works.
 #[derive(Clone)]
 pub struct Progress(Arc<Mutex<Known>>);
 
 struct Known {
     end: Instant,
-    /// The answer if the hook gives none.
+    /// The answer in case the hook gives none.
     otherwise: Option<Value>,
     is_answered: bool,
 }
 
 impl Progress {
-    /// Says how long the hook may take from now on.
+    /// Sets the time that the hook may take from now on.
     pub fn allow(&self, time: Duration) {
         lock(&self.0).end = Instant::now() + time;
     }
 
-    /// Says what is answered if the hook gives no answer.
+    /// Sets the answer in case the hook gives none.
     pub fn otherwise(&self, answer: Option<Value>) {
         lock(&self.0).otherwise = answer;
     }
 
-    /// Prints an answer, unless there was one.
+    /// Prints an answer, unless one was printed before.
     pub fn answer(&self, answer: Option<&Value>) -> Result<(), Failure> {
         let mut known = lock(&self.0);
         match answer.filter(|_| !known.is_answered) {
@@ -56,7 +56,7 @@ impl Progress {
         }
     }
 
-    /// Ends the hook from outside, with the answer for this case.
+    /// Answers in place of the hook, with the answer for this case.
     fn give_up(&self, problem: &str) {
         word(&format!("agent hook: {problem}"));
         let otherwise = lock(&self.0).otherwise.clone();
@@ -66,7 +66,7 @@ impl Progress {
     }
 }
 
-/// Does the work of a hook. Success, whatever becomes of it.
+/// Does the work of a hook. Returns success in every case.
 pub fn in_time(work: impl FnOnce(&Progress) + Send + 'static) -> ExitCode {
     let progress = Progress(Arc::new(Mutex::new(Known {
         end: Instant::now() + START,
@@ -111,8 +111,8 @@ pub fn in_time(work: impl FnOnce(&Progress) + Send + 'static) -> ExitCode {
 mod tests {
     use super::*;
 
-    /// Does some work, with an answer for the case that it gives none. Returns how long that took,
-    /// and what is known then.
+    /// Does some work, with an answer in case it gives none. Returns the time it took, and true if
+    /// it was answered by then.
     fn done(work: impl FnOnce(&Progress) + Send + 'static) -> (Duration, bool) {
         let (told, known) = mpsc::channel();
         let begun = Instant::now();

@@ -1,7 +1,7 @@
-//! What the program of an agent writes to its hook.
+//! The text that the program of an agent writes to its hook.
 //!
 //! A program that keeps the pipe open must not be kept waiting by its own hook. So reading ends
-//! after a time, and what was read by then is the event.
+//! after a time, and the text read by then is the event.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -12,14 +12,14 @@ use tenure::{Error, Result, duration};
 
 use crate::output::word;
 
-/// How much is read at once, in bytes.
+/// The number of bytes that are read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Reads standard input to its end, for as long as `wait`, and up to a length of `bytes_max`.
 pub fn read(bytes_max: usize, wait: Duration) -> Result<Vec<u8>> {
     let end = Instant::now() + wait;
     let (sender, chunks) = mpsc::sync_channel(1);
-    // Nothing else ends a read of a pipe that stays open, so it is left to the end of this process.
+    // A read of a pipe that stays open ends only with this process, so a thread is left with it.
     thread::spawn(move || {
         let mut stdin = io::stdin().lock();
         loop {

@@ -51,7 +51,7 @@ Exit codes: 0 shown or done; 65 a file is not JSON, or of another shape: it is
 untouched; 66 no program is used here, so name one; 77 a file is a link or of
 another user; 78 tenure.toml cannot be read.";
 
-/// Shows what would be added, and adds it if that is wanted.
+/// Shows the hooks that would be added, and adds them if that is wanted.
 pub fn install(global: &Global, options: &Install) -> Result<ExitCode, Failure> {
     let surface = Surface::without_settings(global)?;
     let caller = surface::anyone();

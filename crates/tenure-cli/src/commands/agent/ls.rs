@@ -1,4 +1,4 @@
-//! `tenure agent ls`: the agents, and what each does, holds and waits for.
+//! `tenure agent ls`: the agents, each with its work, its locks and its waits.
 
 use std::process::ExitCode;
 
@@ -40,12 +40,11 @@ pub fn ls(global: &Global, options: &Ls) -> Result<ExitCode, Failure> {
     let found = surface.call(agents::Ls { all }, &surface::anyone())?;
     surface.answer(&found, || {
         if found.agents.is_empty() {
-            word(match all {
-                true => "no agent is known here: tenure agent install shows how they report",
-                false => {
-                    "no agent is at work here: --all shows those that are done or gone, \
-                     and tenure agent install how agents report"
-                }
+            word(if all {
+                "no agent is known here: tenure agent install shows how they report"
+            } else {
+                "no agent is at work here: --all shows those that are done or gone, \
+                 and tenure agent install how agents report"
             });
         }
         table(&found.agents).print(&FREE)

@@ -53,7 +53,7 @@ edited by one agent at a time. See docs/agents.md.
 A command that a coding agent runs asks as agent:PROGRAM-SESSION, unless --owner
 or TENURE_OWNER says otherwise: two agents of one user are two owners.";
 
-/// Carries out one of its commands.
+/// Carries out one of the commands of `agent`.
 pub fn agent(global: &Global, command: Agent) -> Result<ExitCode, Failure> {
     match command {
         Agent::Install(options) => install::install(global, &options),

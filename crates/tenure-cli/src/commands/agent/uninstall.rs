@@ -34,7 +34,7 @@ With --json prints {\"changes\":[{\"file\",\"program\",\"removed\":[…],\"state
 
 Exit codes: as install.";
 
-/// Takes out what was added, for one program or for all.
+/// Takes out the hooks that install added, for one program or for all.
 pub fn uninstall(global: &Global, options: &Uninstall) -> Result<ExitCode, Failure> {
     let surface = Surface::without_settings(global)?;
     let request = Apply {

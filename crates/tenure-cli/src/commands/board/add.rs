@@ -12,7 +12,7 @@ use crate::cli::Global;
 use crate::output;
 use crate::report::Failure;
 
-/// More than this on standard input is refused: no issue is larger.
+/// The most that is read from standard input; no issue is larger.
 const INPUT_BYTES_MAX: u64 = 2 << 20;
 
 #[derive(Debug, Args)]
@@ -71,7 +71,7 @@ pub fn add(global: &Global, options: Add) -> Result<ExitCode, Failure> {
     on.surface.answer(&added, || output::lines(ids))
 }
 
-/// Returns a text, or standard input in place of `-`.
+/// Returns a text as it is given, or standard input in place of `-`.
 pub fn given(text: String) -> Result<String> {
     if text != "-" {
         return Ok(text);

@@ -52,7 +52,7 @@ pub fn claim(global: &Global, options: Claim) -> Result<ExitCode, Failure> {
     answer(&on, &claimed)
 }
 
-/// Answers with the tokens of issues that are claimed.
+/// Answers with the tokens of the claimed issues.
 pub(super) fn answer(on: &BoardSurface, claimed: &Issues) -> Result<ExitCode, Failure> {
     on.surface.answer(claimed, || {
         let claims = claimed.issues.iter().map(|issue| issue.claim.as_ref());

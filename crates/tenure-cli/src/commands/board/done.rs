@@ -1,4 +1,4 @@
-//! `tenure board done`: says that an issue is done.
+//! `tenure board done`: marks an issue as done.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ Examples:
 Exit codes: 0 done; 66 there is none; 76 it is done already, or blocked; 77
 another has it, or the token is older.";
 
-/// Says that an issue is done.
+/// Marks an issue as done.
 pub fn done(global: &Global, options: Release) -> Result<ExitCode, Failure> {
     let said = format!("{} is done", options.id);
     let on = BoardSurface::open(global, options.terms)?;

@@ -1,4 +1,4 @@
-//! `tenure board events`: shows what happened.
+//! `tenure board events`: shows the events of a board.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::output;
 use crate::people::visible;
 use crate::report::Failure;
 
-/// The interval of checks that somebody still reads the output.
+/// The interval of checks that a reader still takes the output.
 const UNREAD_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ Takes no lock. With --json prints {\"events\":[{\"line\",\"event\"}],\"next\":nu
 
 Exit codes: 0 shown; 66 there is no board.";
 
-/// Shows what happened, or goes on with each event as it comes.
+/// Shows the events so far, or goes on with each event as it comes.
 pub fn events(global: &Global, options: Events) -> Result<ExitCode, Failure> {
     let on = BoardSurface::open_unowned(global, options.dir)?;
     let request = ReadBoardEvents {
@@ -77,7 +77,7 @@ fn follow(on: &BoardSurface, request: ReadBoardEvents) -> Result<ExitCode, Failu
     }
 }
 
-/// `7  2026-…  agent:1  issue_claimed fix-login`.
+/// Prints an event as JSON, or as `7  2026-…  agent:1  issue_claimed fix-login`.
 fn print(event: &BoardEvent, json: bool) -> Result<(), Failure> {
     if json {
         return output::json(event);

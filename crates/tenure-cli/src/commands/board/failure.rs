@@ -10,7 +10,8 @@ use tenure_lockfile::strangers;
 use crate::people::visible;
 use crate::report::Failure;
 
-/// Returns the failure of a command on a board, which was named in this way, with its remedy.
+/// Returns the failure of a command on a board, with its remedy. `asked` is the directory that the
+/// user named.
 pub fn about(failure: Failure, asked: Option<&Path>) -> Failure {
     let Failure::Error(error) = failure else {
         return failure;
@@ -41,7 +42,7 @@ pub fn about(failure: Failure, asked: Option<&Path>) -> Failure {
         Error::Corrupt { path, .. } => {
             format!("correct it, or put back an older one: {}", path.display()).into()
         }
-        // A board that could not be made.
+        // The board could not be made.
         Error::Io { action, path, .. }
             if *action == "make the directory" && !path.ends_with(".pending") =>
         {
@@ -66,12 +67,12 @@ pub fn about(failure: Failure, asked: Option<&Path>) -> Failure {
     Failure::with_remedy(error, remedy)
 }
 
-/// Returns true for what is wrong with an issue that is none of ours.
+/// Returns true for the problem of an issue that another program wrote.
 pub fn is_of_another_program(problem: &str) -> bool {
     problem.contains("it has another shape")
 }
 
-/// Says who has the lock, and three things to try.
+/// Returns a failure that names the holder of the lock, and three things to try.
 fn timed_out(error: Error) -> Failure {
     let Error::Timeout {
         context,
@@ -83,7 +84,7 @@ fn timed_out(error: Error) -> Failure {
         return Failure::Error(error);
     };
     let lock = &context.location;
-    // A program that uses flock by itself leaves no record; the kernel knows its process.
+    // A program that uses flock by itself leaves no record, but the kernel knows its process.
     let strangers = match holders.is_empty() {
         true => strangers(lock.as_ref()),
         false => Vec::new(),

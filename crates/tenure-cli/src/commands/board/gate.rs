@@ -57,7 +57,7 @@ Owners like agent:* and job:* are no people (`automated` in tenure.toml).
 Exit codes: 0 on disk; 66 no such issue or gate; 75 locked; 76 it is defined in
 another way; 77 it is for people.";
 
-/// Carries out one of them.
+/// Carries out one of the commands of `gate`.
 pub fn gate(global: &Global, command: Gate) -> Result<ExitCode, Failure> {
     match command {
         Gate::Define(options) => define(global, options),

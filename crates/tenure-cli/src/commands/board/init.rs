@@ -20,7 +20,7 @@ first `tenure board add`.
 
 Exit codes: 0 it is there; 69 it cannot be made.";
 
-/// Makes a board, and says where it is.
+/// Makes a board, and prints its directory.
 pub fn init(global: &Global, terms: BoardTerms) -> Result<ExitCode, Failure> {
     let on = BoardSurface::open(global, terms)?;
     let board = on.dir.clone();

@@ -1,6 +1,6 @@
 //! `tenure board`: issues that many agents create, change and claim at once.
 //!
-//! A file is a command. `failure` says what to do about what goes wrong.
+//! Each file holds a command. `failure` holds the remedies of failures.
 
 mod add;
 mod claim;
@@ -94,7 +94,7 @@ pub enum BoardCommand {
     Done(release::Release),
 }
 
-/// Which board, and on whose behalf.
+/// The board, and the owner of a request to it.
 #[derive(Debug, Args)]
 pub struct BoardTerms {
     /// The board (default: that of the git repository, else of the user)
@@ -129,7 +129,7 @@ The board is in the git repository, so that its worktrees share it, or beside
 the store where tenure.toml says store = \"user:\", else in the user's state
 directory; --dir puts it anywhere.";
 
-/// Carries out one of them.
+/// Carries out one of the commands of `board`.
 pub fn board(global: &Global, command: BoardCommand, report: Report) -> Result<ExitCode, Failure> {
     match command {
         BoardCommand::Init(terms) => init::init(global, terms),
@@ -152,7 +152,7 @@ pub fn board(global: &Global, command: BoardCommand, report: Report) -> Result<E
     }
 }
 
-/// The board of a command, and who asks.
+/// The board of a command, and its caller.
 struct BoardSurface {
     surface: Surface,
     caller: Caller,
@@ -172,7 +172,7 @@ impl BoardSurface {
         })
     }
 
-    /// Opens it for a command that takes no owner.
+    /// Opens the board for a command that takes no owner.
     fn open_unowned(global: &Global, dir: Option<PathBuf>) -> Result<Self, Failure> {
         let owner = None;
         Self::open(global, BoardTerms { dir, owner })
@@ -189,7 +189,7 @@ impl BoardSurface {
         answered.map_err(|failure| self.failure(failure))
     }
 
-    /// Returns a failure with what to do about it here.
+    /// Returns a failure with its remedy for this board.
     fn failure(&self, failure: Failure) -> Failure {
         failure::about(failure, self.dir.as_deref())
     }

@@ -56,7 +56,7 @@ Exit codes: that of the command; 65 an issue cannot be read, and nothing else is
 left; 66 nothing is left to do; 75 nothing is ready; 79 the claim was lost while
 it ran.";
 
-/// Claims the next issue, runs the command, and says that the issue is done, or releases it.
+/// Claims the next issue and runs the command. Then marks the issue as done, or releases it.
 pub fn run(global: &Global, options: Run, report: Report) -> Result<ExitCode, Failure> {
     let watchdog = Watchdog::start()?;
     runtime::block_on(async {
@@ -80,7 +80,7 @@ pub fn run(global: &Global, options: Run, report: Report) -> Result<ExitCode, Fa
             .env("TENURE_TOKEN", token.to_string())
             .env("TENURE_OWNER", on.caller.owner().as_str())
             .env("TENURE_RESOURCE", issue.id.resource().as_str())
-            // The token is not one of a lease around this.
+            // The token belongs to no lease around this process.
             .env("TENURE_LEASE", "")
             .stdin(input(&issue)?);
         let mut ended = run_under(command, held, Some(watchdog), &mut signals, report).await?;
@@ -95,7 +95,7 @@ pub fn run(global: &Global, options: Run, report: Report) -> Result<ExitCode, Fa
     })
 }
 
-/// Returns the issue as the command reads it: a file that needs no reader.
+/// Returns the issue as the command's standard input: a file, which needs no process to feed it.
 fn input(issue: &ShownIssue) -> Result<File> {
     let failed = |source| Error::io("pass on", "the issue", source);
     let file = rustix::fs::memfd_create("issue", MemfdFlags::CLOEXEC);

@@ -50,7 +50,7 @@ pub fn set(global: &Global, options: Set) -> Result<ExitCode, Failure> {
     on.answer(&on.call(request)?, &said)
 }
 
-/// Reads a field and its value into the request. The last of several values counts.
+/// Reads a field and its value into the request. If a field is given twice, the last value counts.
 fn read(field: &str, request: &mut SetIssue) -> Result<()> {
     let bad = |problem: &str| Error::BadInput(format!("bad {field:?}: {problem}"));
     let known = "fields are title, body, priority, labels and state=open";

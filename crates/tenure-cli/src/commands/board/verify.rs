@@ -1,4 +1,4 @@
-//! `tenure board verify`: shows what is wrong with a board, and what was repaired.
+//! `tenure board verify`: shows the faults of a board, and its repairs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,7 +37,7 @@ With --json prints {\"issues\":N,\"findings\":[{\"file\",\"problem\",\"repair\"}
 Exit codes: 0 all is in order, or repaired; 65 there are findings; 66 there is
 no board; 75 it is locked.";
 
-/// Repairs nothing unasked.
+/// Shows the faults of a board, and repairs them only if asked to.
 pub fn verify(global: &Global, options: Verify) -> Result<ExitCode, Failure> {
     let on = BoardSurface::open_unowned(global, options.dir)?;
     let verified = on.call(VerifyBoard {

@@ -1,11 +1,11 @@
 //! Several documents as one JSON object, `{"FILE": document, …}`, for a command that changes them
-//! together. What is in it is copied, not read into values: no number changes on its way.
+//! together. The documents are copied, not read into values, so that no number changes on its way.
 
 use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
-/// Puts texts together under their names. The texts are JSON.
+/// Puts texts, which are JSON, together under their names.
 pub fn pack<'a>(documents: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut bundle = String::from("{");
     for (number, (name, text)) in documents.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `tenure doc clean`: removes what crashed writers left.
+//! `tenure doc clean`: removes files that crashed writers left.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ Never removes what a live writer uses, nor lock files, which stay for good.
 Exit codes: 0 removed, or nothing was left; 1 you did not agree; 2 there is no
 terminal to ask on; 75 it is being changed for too long.";
 
-/// Shows what is left, asks, and removes it.
+/// Shows the leftover files, asks, and removes them.
 pub fn clean(global: &Global, options: Clean) -> Result<ExitCode, Failure> {
     let surface = Surface::without_store(global)?;
     let caller = surface.caller(options.access.owner.clone())?;

@@ -62,7 +62,7 @@ pub fn about(failure: Failure, files: &[PathBuf]) -> Failure {
     Failure::with_remedy(error, remedy)
 }
 
-/// Returns the error as it is called for documents.
+/// Returns the error in the terms of documents.
 fn in_other_words(error: Error, files: &[PathBuf]) -> Error {
     use io::ErrorKind::{NotADirectory, NotFound};
     match error {
@@ -73,7 +73,7 @@ fn in_other_words(error: Error, files: &[PathBuf]) -> Error {
             holders,
             ..
         } if limit.is_zero() => Error::Busy { context, holders },
-        // A directory on the way to a document is missing. A store that is, is another matter.
+        // A directory on the way to a document is missing. A missing store is another matter.
         Error::Io {
             ref path,
             ref source,
@@ -101,7 +101,7 @@ fn is_above_one_of(path: &Path, files: &[PathBuf]) -> bool {
 fn missing_directory(file: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(file).ok()?;
     let directory = path.parent()?;
-    // A file may be in its place.
+    // A file may stand in the place of the directory.
     let missing = directory.try_exists().is_ok_and(|there| !there);
     missing.then(|| directory.to_owned())
 }

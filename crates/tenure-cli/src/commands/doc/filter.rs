@@ -26,14 +26,14 @@ pub struct Filter {
     pub document: Option<PathBuf>,
     /// The subject and verb for "untouched" in errors: `a.json is`.
     pub untouched: String,
-    /// The listener that passes signals on to it.
+    /// The listener that passes signals on to the command.
     pub interruption: Arc<Interruption>,
 }
 
 impl Filter {
-    /// Runs the command to its end, and returns what it printed. It need not read its input.
+    /// Runs the command to its end, and returns its output. The command need not read its input.
     ///
-    /// The command is started by this thread, and is killed if this thread ends: its output could
+    /// The command is a child of this thread and is killed if this thread ends, as its output could
     /// not be written any more.
     pub fn run(&self, input: &str) -> Result<String, Failure> {
         let mut child = self.spawn()?;
@@ -76,7 +76,7 @@ impl Filter {
         })
     }
 
-    /// Waits for the end of the command, and reaps it when no more signals are passed on: until
+    /// Waits for the end of the command, and reaps it once no more signals are passed on. Until
     /// then its process id stays its own.
     fn reap(&self, child: &mut Child) -> io::Result<ExitStatus> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -115,15 +115,15 @@ impl Filter {
     }
 }
 
-/// Feeds the command and returns what it printed, or `None` if that is more than a document may
-/// have. Ends with the output, which whatever the command started may keep open.
+/// Feeds the command and returns its output, or `None` if that is more than a document may have.
+/// Ends when the output ends; a process that the command started may keep it open.
 ///
-/// A thread of its own feeds it, as a command may print before it has read all, or never read at
+/// A thread of its own feeds the command, which may print before it has read all, or never read at
 /// all. The thread is not waited for, and ends with the process at the latest.
 fn exchange(child: &mut Child, input: &str) -> io::Result<Option<Vec<u8>>> {
     if let Some(mut stdin) = child.stdin.take() {
         let input = input.to_owned();
-        // A command that has read enough closes its end, which is no failure.
+        // A command that has read enough closes its end of the pipe, which is no failure.
         let feed = move || drop(stdin.write_all(input.as_bytes()));
         thread::Builder::new().name("feeding".into()).spawn(feed)?;
     }

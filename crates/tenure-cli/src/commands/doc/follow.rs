@@ -17,10 +17,10 @@ use crate::output::{self, said, word};
 use crate::report::Failure;
 use crate::surface::Surface;
 
-/// The interval of looks at whether anybody still reads what is printed.
+/// The interval of checks that a reader still takes the output.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Prints versions until it is ended from outside, or nobody reads what it prints.
+/// Prints versions until it is ended from outside, or until no reader takes the output any more.
 pub fn follow(global: &Global, options: Read) -> Result<ExitCode, Failure> {
     let [file] = &options.files[..] else {
         return Err(Failure::usage(
@@ -47,7 +47,7 @@ pub fn follow(global: &Global, options: Read) -> Result<ExitCode, Failure> {
             }
             Ok(None) if output::is_unread() => return Ok(ExitCode::SUCCESS),
             Ok(None) => {}
-            // Someone works on it for longer than one waits; there will be news.
+            // Another process holds the document for longer than the wait; there will be news.
             Err(error) if error.class() == Class::Busy && !access.wait_arguments.no_wait => {
                 if !told_busy {
                     word(&error.to_string());
@@ -81,7 +81,7 @@ fn create(surface: &Surface, options: &Read, file: &Path, text: &str) -> Result<
     }
 }
 
-/// Prints a version, with a newline at its end. A broken one gets a word on standard error.
+/// Prints a version, with a newline at its end. A broken version gets a word on standard error.
 fn show(seen: Seen, file: &Path, json: bool) -> Result<(), Failure> {
     match seen {
         Seen::Document(document) if json => output::json(&document),

@@ -5,7 +5,7 @@
 //! | `read`, `follow`, `write`, `update`, `clean` | the commands |
 //! | `filter` | the command that a document is piped through |
 //! | `bundle` | several documents as one, for that command |
-//! | `failure` | what people are told to do about an error |
+//! | `failure` | errors with remedies for people |
 
 mod bundle;
 mod clean;
@@ -104,7 +104,7 @@ changes happen one after the other, and are on disk when the command ends. Its
 lock is the file .NAME.lock beside it, which stays there. A new document has
 mode 0600; one that is there keeps its mode and owner.";
 
-/// Carries out one of them.
+/// Carries out one of the commands of `doc`.
 pub fn doc(global: &Global, command: Doc) -> Result<ExitCode, Failure> {
     match command {
         Doc::Read(options) => match options.follow {
@@ -117,7 +117,7 @@ pub fn doc(global: &Global, command: Doc) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Returns the name of a file as JSON has it.
+/// Returns the name of a file as JSON holds it.
 fn name(file: &Path) -> Result<&str, Failure> {
     file.to_str().ok_or_else(|| {
         let problem = format!(
@@ -128,7 +128,7 @@ fn name(file: &Path) -> Result<&str, Failure> {
     })
 }
 
-/// Returns the names of several files as JSON has them. One alone is not named there.
+/// Returns the names of several files as JSON holds them, or none for a single file.
 fn names(files: &[PathBuf]) -> Result<Vec<&str>, Failure> {
     match files {
         [_] => Ok(Vec::new()),

@@ -44,11 +44,11 @@ documents are {\"documents\":[{\"file\",\"version\",\"document\"}],\"next\":null
 Exit codes: 0 done; 65 it is not JSON, or a key is there twice; 66 there is no
 such document; 75 it is being changed for too long; 77 it may not be read.";
 
-/// Reads them under their locks, and prints them after.
+/// Reads the documents under their locks, and prints them afterwards.
 pub fn read(global: &Global, options: Read) -> Result<ExitCode, Failure> {
     let surface = Surface::without_store(global)?;
     let owner = options.access.owner.clone();
-    // Only making one is a write, which the locks around this command guard.
+    // Only making a document is a write, which the locks around this command guard.
     let caller = match options.create {
         Some(_) => surface.caller_within(owner)?,
         None => surface.caller(owner)?,

@@ -58,7 +58,8 @@ or lock; 69 the store cannot be asked; 75 busy or timed out; 76 another version,
 or another lock; 77 fenced, never granted, or not allowed; 79 the lock was lost
 while the command ran; 130 interrupted while waiting.";
 
-/// Pipes the documents through the command. Reading and writing are one step for everyone else.
+/// Pipes the documents through the command. For every other process, reading and writing are one
+/// step.
 pub fn update(global: &Global, options: Update) -> Result<ExitCode, Failure> {
     let surface = surface(global, &options.terms)?;
     let caller = surface.caller_within(options.access.owner.clone())?;
@@ -100,7 +101,8 @@ pub fn update(global: &Global, options: Update) -> Result<ExitCode, Failure> {
     answer(&surface, files, &changed)
 }
 
-/// Returns the new texts of documents. Several are one object for the command, under their names.
+/// Returns the new texts of the documents. The command gets several as one object, under their
+/// names.
 fn filtered(filter: &Filter, names: &[String], given: &[&str]) -> Result<Vec<String>, Failure> {
     if let [given] = given {
         return Ok(vec![checked(filter, given)?]);
@@ -115,8 +117,8 @@ fn filtered(filter: &Filter, names: &[String], given: &[&str]) -> Result<Vec<Str
     })
 }
 
-/// Returns the output of the command. It is checked before it is laid out, so that the byte in the
-/// error is one that the command printed.
+/// Returns the output of the command. It is checked before it is laid out, so that an error names a
+/// byte as the command printed it.
 fn checked(filter: &Filter, given: &str) -> Result<String, Failure> {
     let printed = filter.run(given)?;
     let what = || format!("what {} printed", filter.name());

@@ -52,8 +52,8 @@ directory, or the store never heard of the lock; 69 the store cannot be asked;
 75 busy or timed out; 76 it is at another version, or guarded by another lock;
 77 fenced, never granted, or it may not be written; 79 the lock was lost.";
 
-/// Writes standard input to the document. It is read before the lock is taken: however slowly it
-/// comes, nobody waits for it.
+/// Writes standard input to the document. The input is read before the lock is taken, so that a
+/// slow input holds up no other process.
 pub fn write(global: &Global, options: Write) -> Result<ExitCode, Failure> {
     let surface = surface(global, &options.terms)?;
     let caller = surface.caller_within(options.access.owner.clone())?;
@@ -72,7 +72,7 @@ pub fn write(global: &Global, options: Write) -> Result<ExitCode, Failure> {
     answer(&surface, files, &written)
 }
 
-/// Returns the service; the store is chosen only if it is needed for a token that was named.
+/// Returns the surface. A store is chosen only if a token was named, which needs it.
 pub fn surface(global: &Global, terms: &WriteTerms) -> tenure::Result<Surface> {
     match terms.token {
         Some(_) => Surface::open(global),
@@ -89,7 +89,7 @@ pub fn answer(
 ) -> Result<ExitCode, Failure> {
     let versions = written.answers().map(|it| it.version.to_string());
     match surface.answer(written, || output::lines(versions)) {
-        // A reader that went away does not need it.
+        // A reader that went away does not need the versions.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Ok(ExitCode::SUCCESS)
         }

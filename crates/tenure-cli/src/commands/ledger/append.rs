@@ -50,7 +50,7 @@ claims; 66 there is no ledger; 69 the disk is full or broken, with the kind
 long; 76 another event came first (\"expected\", \"actual\" in JSON); 77 the claim
 is over; 79 the lock was taken away meanwhile: look before you repeat it.";
 
-/// The event is on disk when its number is printed.
+/// Appends an event and prints its number. The event is durable by then.
 pub fn append(global: &Global, options: Append) -> Result<ExitCode, Failure> {
     let surface = Surface::without_store(global)?;
     let wait = options.terms.wait();
@@ -73,7 +73,7 @@ pub fn append(global: &Global, options: Append) -> Result<ExitCode, Failure> {
     answered(answer, &directory, sequence)
 }
 
-/// An event that is too large is read only as far as needed to know that.
+/// Reads the event, up to twice the allowed size: enough to refuse one that is too large.
 fn standard_input() -> Result<String> {
     let mut text = String::new();
     let mut input = io::stdin().take(2 * EVENT_BYTES_MAX as u64);

@@ -1,4 +1,4 @@
-//! `tenure ledger claim`: claims a node, or renews a claim that is named by its token.
+//! `tenure ledger claim`: claims a node, or renews the claim that a token names.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -44,7 +44,7 @@ Exit codes: 0 claimed; 65 bad node or time, a missing event, or one about the no
 that is not whole or not of this day; 69 as for append, with the token as \"sequence\"; 75 node already locked, or the ledger is; 76 this owner has it already; 77 the
 claim to be renewed is over.";
 
-/// Prints the claim as `NODE#TOKEN`.
+/// Claims a node or renews a claim, and prints it as `NODE#TOKEN`.
 pub fn claim(global: &Global, options: Claim) -> Result<ExitCode, Failure> {
     let surface = Surface::without_store(global)?;
     let wait = options.terms.wait();

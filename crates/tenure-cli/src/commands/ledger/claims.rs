@@ -1,4 +1,4 @@
-//! `tenure ledger claims`: who has which node.
+//! `tenure ledger claims`: the owner of each node.
 
 use std::process::ExitCode;
 
@@ -36,7 +36,7 @@ pub fn claims(global: &Global, options: Place) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Prints claims; `none` is said where there are none.
+/// Prints claims, or the word `none` if there are none.
 pub fn print_table(claims: &[ListedClaim], none: &str) -> Result<(), Failure> {
     if claims.is_empty() {
         word(none);

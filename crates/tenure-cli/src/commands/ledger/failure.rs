@@ -8,7 +8,7 @@ use tenure_ledger::LedgerError;
 
 use crate::report::Failure;
 
-/// Returns the failure with what to do about it here.
+/// Returns the failure with its remedy on the command line.
 pub fn about(failure: Failure) -> Failure {
     let Failure::Error(error) = failure else {
         return failure;
@@ -23,7 +23,7 @@ pub fn about(failure: Failure) -> Failure {
     Failure::with_remedy(error, remedy)
 }
 
-/// Ends a command that added an event. A failure to print its number tells the number.
+/// Ends a command that added an event. If the number cannot be printed, the failure tells it.
 pub fn answered(
     answer: Result<ExitCode, Failure>,
     directory: &Path,

@@ -34,7 +34,7 @@ Makes DIR, DIR/ledger and DIR/meta.json. A ledger that is there stays as it is.
 Exit codes: 0 it is there; 65 claims last from 1s to 1h; 69 it cannot be made;
 76 meta.json says that claims last for another time.";
 
-/// Makes it. A ledger that is there stays as it is.
+/// Makes a ledger. An existing ledger stays as it is.
 pub fn init(global: &Global, options: Init) -> Result<ExitCode, Failure> {
     let surface = Surface::without_store(global)?;
     let caller = surface.caller(None)?;

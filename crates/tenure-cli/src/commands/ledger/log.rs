@@ -15,7 +15,7 @@ use crate::report::Failure;
 use crate::surface::Surface;
 use crate::table::Table;
 
-/// The interval of checks that somebody still reads the output.
+/// The interval of checks that a reader still takes the output.
 const UNREAD_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
@@ -61,7 +61,7 @@ pub fn log(global: &Global, options: Log) -> Result<ExitCode, Failure> {
     if options.follow {
         let follow = surface.service.follow_ledger(request, &caller);
         let mut follow = follow.map_err(|error| about(error.into()))?;
-        // Until it is ended from outside, or nobody reads what it prints.
+        // The loop ends from outside, or when no reader takes the output any more.
         loop {
             match follow
                 .next(UNREAD_EVERY)

@@ -55,7 +55,7 @@ pub enum LedgerCommand {
     Reap(reap::Reap),
 }
 
-/// Where the ledger is.
+/// The place of a ledger.
 #[derive(Debug, Args)]
 pub struct Place {
     /// The directory with the ledger in it
@@ -63,7 +63,7 @@ pub struct Place {
     pub directory: PathBuf,
 }
 
-/// On whose behalf, and how long it is waited for the ledger.
+/// The owner of a request, and the wait for the ledger.
 #[derive(Debug, Args)]
 pub struct Terms {
     /// On whose behalf (default: TENURE_OWNER, else user@host)
@@ -97,7 +97,7 @@ An event is a file, DIR/ledger/event-000001.json, on disk before its number is
 printed, and never changed. Other programs may append to the same directory,
 with ledger.lock as the protocol in docs/ledger.md says.";
 
-/// Carries out one of them.
+/// Carries out one of the commands of `ledger`.
 pub fn ledger(global: &Global, command: LedgerCommand) -> Result<ExitCode, Failure> {
     match command {
         LedgerCommand::Init(options) => init::init(global, options),

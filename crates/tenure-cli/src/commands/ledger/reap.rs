@@ -31,7 +31,7 @@ removes files of such claims that other programs left in DIR/locks.
 
 Exit codes: 0 done; 65 an event is missing or torn; 75 the ledger is locked.";
 
-/// Ends them, and shows them.
+/// Ends the claims whose time is over, and shows them.
 pub fn reap(global: &Global, options: Reap) -> Result<ExitCode, Failure> {
     let surface = Surface::without_store(global)?;
     let wait = options.terms.wait();

@@ -32,7 +32,7 @@ Examples:
 Exit codes: 0 released; 75 the ledger is locked; 77 it is not claimed, or by
 another owner.";
 
-/// Ends it.
+/// Ends a claim.
 pub fn release(global: &Global, options: Release) -> Result<ExitCode, Failure> {
     let surface = Surface::without_store(global)?;
     let wait = options.terms.wait();

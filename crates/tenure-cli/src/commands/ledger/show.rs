@@ -29,7 +29,7 @@ Examples:
 
 Exit codes: 0 shown; 65 it is torn; 66 there is no such event.";
 
-/// Prints it as it was written.
+/// Prints an event as it was written.
 pub fn show(global: &Global, options: Show) -> Result<ExitCode, Failure> {
     let surface = Surface::without_store(global)?;
     let caller = surface.caller(None)?;

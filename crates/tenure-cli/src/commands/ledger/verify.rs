@@ -1,4 +1,4 @@
-//! `tenure ledger verify`: what is wrong with a ledger, and what was repaired.
+//! `tenure ledger verify`: the faults of a ledger, and their repairs.
 
 use std::process::ExitCode;
 
@@ -45,7 +45,7 @@ With --json prints {\"events\":N,\"findings\":[{\"file\",\"problem\",\"repair\"}
 Exit codes: 0 all is in order, or repaired; 65 there are findings; 75 the ledger
 is locked.";
 
-/// Repairs nothing unasked.
+/// Shows the faults of a ledger, and repairs them only if asked to.
 pub fn verify(global: &Global, options: Verify) -> Result<ExitCode, Failure> {
     let surface = Surface::without_store(global)?;
     let caller = surface.caller(None)?;

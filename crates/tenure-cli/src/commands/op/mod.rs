@@ -1,4 +1,4 @@
-//! `tenure op`: which operations there are, and which locks each needs. Takes none.
+//! `tenure op`: the operations that are known, and the locks that each needs. It takes none.
 
 mod ls;
 mod show;
@@ -32,7 +32,7 @@ An operation is a named kind of work, and the table says which locks it needs.
 tenure.toml says which operations there are: policy = \"maps\" for those that are
 compiled in, [operation.NAME] for your own (docs/operations.md).";
 
-/// Carries out one of them.
+/// Carries out one of the commands of `op`.
 pub fn op(global: &Global, command: Op) -> Result<ExitCode, Failure> {
     match command {
         Op::Ls => ls::ls(global),

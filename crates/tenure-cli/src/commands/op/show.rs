@@ -1,4 +1,4 @@
-//! `tenure op show`: which locks an operation needs.
+//! `tenure op show`: the locks that an operation needs.
 
 use std::process::ExitCode;
 

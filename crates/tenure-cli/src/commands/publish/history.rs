@@ -1,4 +1,4 @@
-//! `tenure publish --history`: what was published to a target, oldest first.
+//! `tenure publish --history`: the directories that were published to a target, oldest first.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

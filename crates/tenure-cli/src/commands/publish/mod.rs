@@ -1,4 +1,4 @@
-//! `tenure publish`: puts a directory in place whole, and verifies what is there.
+//! `tenure publish`: puts a directory in place whole, and verifies one that is in place.
 
 mod history;
 mod progress;
@@ -71,9 +71,9 @@ published to TARGET; 69 the store or the disk failed: look at --history; 75
 busy; 76 a program without locks changed TARGET; 77 another publisher took
 over; 78 the store keeps no records; 130 interrupted, nothing in place.";
 
-/// Publishes, or looks at what was published.
+/// Publishes a directory, verifies one, or shows the history of a target.
 pub fn publish(global: &Global, options: Publish) -> Result<ExitCode, Failure> {
-    // On several threads: the lease is renewed while files are copied.
+    // The lease is renewed on another thread while files are copied.
     let surface = Surface::open(global)?.on_threads()?;
     if let Some(target) = options.verify {
         return verify::verify(&surface, target);

@@ -1,4 +1,4 @@
-//! A line for who watches a copy.
+//! A line for a person who watches a copy.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tenure_service::observer::CopyObserver;
 
 use crate::output;
 
-/// Shorter copies are not worth a flicker.
+/// The time before the line is drawn: shorter copies are not worth a flicker.
 const AFTER: Duration = Duration::from_millis(500);
 /// The interval at which the line is drawn.
 const EVERY: Duration = Duration::from_millis(250);
@@ -18,7 +18,7 @@ pub struct CopyLine;
 impl CopyLine {
     /// Returns a line if a person watches.
     pub fn of_process() -> Option<Self> {
-        // Made only where it is used: it draws when it is dropped.
+        // The line is made only where it is used, as it draws when it is dropped.
         if io::stderr().is_terminal() {
             Some(Self)
         } else {

@@ -12,7 +12,7 @@ use crate::people::counted;
 use crate::report::Failure;
 use crate::surface::Surface;
 
-/// Publishes.
+/// Publishes a copy of a directory.
 pub fn put(surface: &Surface, options: Publish) -> Result<ExitCode, Failure> {
     let (Some(source), Some(target)) = (options.source, options.target) else {
         return Err(Failure::usage(
@@ -37,7 +37,7 @@ pub fn put(surface: &Surface, options: Publish) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Says what to do if a directory is missing.
+/// Returns the failure, with a remedy of its own if a directory is missing.
 fn about(failure: Failure) -> Failure {
     match failure {
         Failure::Error(error @ Error::NotFound(_)) => {

@@ -21,7 +21,7 @@ struct Answer<'a> {
     error: Option<Body>,
 }
 
-/// Shows the differences. Any of them is a failure.
+/// Shows the differences, any of which is a failure.
 pub fn verify(surface: &Surface, target: PathBuf) -> Result<ExitCode, Failure> {
     let verified = surface.call(Verify { target }, &surface.caller(None)?)?;
     let failure = difference(&verified);

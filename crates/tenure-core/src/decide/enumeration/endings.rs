@@ -109,8 +109,7 @@ fn a_lease_that_is_being_broken_keeps_others_out_until_its_holder_stopped_or_had
             if until <= step.now || dead(holder) || stopped {
                 continue;
             }
-            let still = step.after.holder(&holder.lease);
-            let still = still.map(|holder| holder.state);
+            let still = step.after.holder(&holder.lease).map(|holder| holder.state);
             assert_eq!(still, Some(holder.state), "{:?}", step.ask);
         }
     });

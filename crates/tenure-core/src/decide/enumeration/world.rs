@@ -33,7 +33,7 @@ pub(super) struct World {
     states: Vec<State>,
 }
 
-/// One decision.
+/// One decision, with the states before and after it.
 pub(super) struct Step<'a> {
     pub(super) before: &'a State,
     pub(super) ask: &'a Ask,

@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `world` | what documents may look like |
+//! | `world` | the contents that documents may have |
 //! | `site` | documents over a simulated disk |
 //! | `protocol` | documents as the harness in `tenure_os::crashes` takes them |
 //! | `strangers` | another program renames a file over a document right before the exchange |

@@ -1,4 +1,4 @@
-//! Documents as the harness takes them, and what a scenario does to them.
+//! Documents as the harness takes them, and the steps of a scenario.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(super) struct Documents {
     pub(super) site: Site,
     /// Their initial contents; their modes stay.
     start: State,
-    /// The highest token of each that a scenario writes with, if it has tokens.
+    /// The highest token with which a scenario writes each document, if it has tokens.
     tokens: Vec<Option<u64>>,
 }
 
@@ -56,8 +56,8 @@ impl crashes::Protocol for Documents {
         world.cloned()
     }
 
-    /// Writes one with the same token again: a holder that comes back must not take its old note
-    /// for durable.
+    /// Writes one document with its token again: a holder that comes back must not take its old
+    /// note for durable.
     fn recover(&self, process: &Process, first: usize) -> Result<()> {
         process.write(&[(first, LATER)], self.tokens[first])
     }
@@ -68,7 +68,7 @@ impl crashes::Protocol for Documents {
         world
     }
 
-    /// Tries old tokens, works on, and cleans.
+    /// Tries old tokens, writes again, and cleans.
     fn live_on(
         &self,
         process: &Process,
@@ -95,7 +95,7 @@ impl crashes::Protocol for Documents {
         self.site.short(path)
     }
 
-    /// A document that was there has the mode it had, whichever content it has.
+    /// A document that existed keeps its mode, whichever content it has.
     fn examine(&self, state: &State) -> Result<(), Violation> {
         for path in self.site.paths() {
             let mode = |state: &State| {
@@ -165,11 +165,11 @@ pub(super) trait DocumentScenario: Sized {
     /// Starts with documents as in `world`, everything durable.
     fn new(name: &'static str, documents: &[&str], world: World) -> Self;
 
-    /// Starts with documents of one byte each, which their program did not sync: until someone
-    /// does, a power loss may leave them empty or zero.
+    /// Starts with documents of one byte each, which their program did not sync: until they are
+    /// synced, a power loss may leave them empty or zero.
     fn not_synced(name: &'static str, documents: &[&str], world: World) -> Self;
 
-    /// Then some documents are written in one transaction.
+    /// Adds a step that writes some documents in one transaction.
     fn write(self, changes: &[(usize, &'static str)], token: Option<u64>) -> Self;
 }
 
@@ -179,7 +179,7 @@ impl DocumentScenario for Scenario {
         let start = site.start(&world);
         let protocol = Documents::new(site, start.clone());
         let mut scenario = Self::start(name, protocol, start, Allowed::only(world));
-        // Where documents are durable to begin with, nobody needs a sync of them.
+        // Documents that are durable to begin with need no sync.
         scenario.sync_matters = |sync| sync.call != Call::SyncFile;
         scenario
     }

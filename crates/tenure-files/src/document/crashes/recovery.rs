@@ -1,6 +1,6 @@
 //! Recovery of a transaction that was interrupted, and cleaning after it.
 //!
-//! Recovery is crashed at every operation by every other scenario, too. Here it is the protocol
+//! Every other scenario crashes recovery at every operation, too. Here recovery is the protocol
 //! itself, with its failures and its syncs, from the states in which it has the most to do.
 
 use tenure_os::crashes::{Allowed, Power, check, check_alike};
@@ -31,8 +31,8 @@ fn is_of_journal(call: Call, operation: &Operation) -> bool {
     operation.call == call && document_of_journal(name).is_some()
 }
 
-/// The journal was put in place. With the power gone, it is durable; else it is in the cache only,
-/// and may be lost.
+/// Returns a scenario that begins after the journal was put in place. With the power gone, the
+/// journal is durable; else it is only cached, and may be lost.
 fn committed(name: &'static str, documents: &[&str], power: Power) -> Scenario {
     let at_first = match power {
         Power::Goes => Allowed::only(after()),
@@ -42,7 +42,8 @@ fn committed(name: &'static str, documents: &[&str], power: Power) -> Scenario {
     Scenario::after_crash(name, commit(documents), crash, power, at_first)
 }
 
-/// Later changes: a journal that came back would undo them, or meet a document it does not know.
+/// Adds later changes: a journal that came back would undo them, or meet a document it does not
+/// know.
 fn with_later_work(scenario: Scenario) -> Scenario {
     let later = scenario.and_then().write(&[(1, "\"later b\"")], None);
     later.write(&[(0, "\"later a\"")], None)

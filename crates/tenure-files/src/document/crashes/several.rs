@@ -18,12 +18,13 @@ fn two() -> World {
     World::of(&[Some("\"old a\""), Some("\"old b\"")])
 }
 
-/// The last one is created.
+/// Returns three documents, the last of which is yet to be created.
 fn three() -> World {
     World::of(&[Some("\"old a\""), Some("\"old b\""), None])
 }
 
-/// Later changes: a journal that came back would undo them, or meet a document it does not know.
+/// Adds later changes: a journal that came back would undo them, or meet a document it does not
+/// know.
 fn with_later_work(scenario: Scenario) -> Scenario {
     let later = scenario.and_then().write(&[(1, "\"later b\"")], None);
     later.write(&[(0, "\"later a\"")], None)

@@ -1,7 +1,7 @@
 //! Documents over a simulated disk.
 //!
-//! Everything that must survive is on the simulated disk. Locks are real, in a directory of their
-//! own that has the same path: they end with the process, so there is nothing to simulate.
+//! All state that must survive is on the simulated disk. Locks are real, in a real directory with
+//! the simulated path: they end with the process, so there is nothing to simulate.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,20 @@ use tenure_os::disk::simulated::{SimulatedDisk, State};
 use super::world::World;
 use crate::document::{Documents, Fence, Terms};
 
-/// The place of the documents of a scenario. A clone is the same place.
+/// The place of the documents of a scenario, which clones share.
 #[derive(Clone)]
 pub(super) struct Site(Rc<Place>);
 
 struct Place {
     root: tempfile::TempDir,
     documents: Vec<PathBuf>,
-    /// Values that ended processes have used. Nothing in them lasts, and new ones take time.
+    /// The values that ended processes have used. They keep no state, and new ones take time to
+    /// make.
     idle: RefCell<Vec<Documents>>,
 }
 
 impl Site {
-    /// Documents at these places, each a path of a directory and a name.
+    /// Returns the site of documents at these paths, each with a directory and a name.
     pub(super) fn new(documents: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let path = |document: &&str| root.path().canonicalize().unwrap().join(document);
@@ -42,12 +43,12 @@ impl Site {
         }))
     }
 
-    /// A disk with these documents, everything durable.
+    /// Returns a disk with these documents, everything durable.
     pub(super) fn start(&self, world: &World) -> State {
         self.start_with(world, |state, path, bytes| state.add_file(path, bytes))
     }
 
-    /// The same, but for the content of the documents, which is only cached.
+    /// Returns a disk with these documents, whose content is only cached.
     pub(super) fn start_not_synced(&self, world: &World) -> State {
         self.start_with(world, |state, path, bytes| {
             state.add_file_not_synced(path, bytes);
@@ -67,7 +68,7 @@ impl Site {
         state
     }
 
-    /// A process that works on a disk.
+    /// Returns a process that works on a disk.
     pub(super) fn process(&self, disk: &SimulatedDisk) -> Process {
         let idle = self.0.idle.borrow_mut().pop();
         let mut documents = idle
@@ -79,7 +80,7 @@ impl Site {
         }
     }
 
-    /// Returns their paths.
+    /// Returns the paths of the documents.
     pub(super) fn paths(&self) -> &[PathBuf] {
         &self.0.documents
     }
@@ -88,7 +89,7 @@ impl Site {
         self.0.documents.len()
     }
 
-    /// Paths without the part that is everywhere.
+    /// Returns a path without the part that all paths share.
     pub(super) fn short<'a>(&self, path: &'a Path) -> &'a Path {
         let root = self.0.root.path().canonicalize().unwrap();
         path.strip_prefix(root).unwrap_or(path)
@@ -98,7 +99,7 @@ impl Site {
 /// A process that works on the documents of a site, which it knows by number.
 pub(super) struct Process {
     site: Site,
-    /// None only once it ends.
+    /// `None` only once the process ends.
     documents: Option<Documents>,
 }
 
@@ -109,7 +110,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// Returns the text of one document; None if it is not there.
+    /// Returns the text of one document, or `None` if it is not there.
     pub(super) fn read(&self, document: usize) -> Result<Option<String>> {
         let content = self
             .documents()
@@ -134,7 +135,7 @@ impl Process {
         written.map(drop)
     }
 
-    /// Returns true if a write with this token is refused, as one of an older holder.
+    /// Returns true if a write with this token is refused, as the write of an older holder.
     pub(super) fn refuses(&self, document: usize, token: u64) -> Result<bool> {
         match self.write(&[(document, "\"stale\"")], Some(token)) {
             Ok(()) => Ok(false),
@@ -143,7 +144,7 @@ impl Process {
         }
     }
 
-    /// Removes what crashed writers left.
+    /// Removes the leftovers of crashed writers.
     pub(super) fn clean(&self, document: usize) -> Result<()> {
         self.documents()
             .clean(&self.site.0.documents[document])

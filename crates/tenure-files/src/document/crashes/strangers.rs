@@ -48,7 +48,7 @@ fn its_file_survives_every_kill_and_is_in_place_once_we_are_refused() {
             );
         });
     }
-    // From here on people rely on what we told them: nothing was written.
+    // From here on people rely on our answer that nothing was written.
     disk.state().after_power_loss(&mut |left| {
         assert_eq!(in_place(&left).as_deref(), Some(STRANGERS));
     });

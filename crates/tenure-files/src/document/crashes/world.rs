@@ -1,22 +1,22 @@
 //! The contents that documents may have: the oracle of the enumeration.
 
-/// One consistent look of all documents of a scenario, in its order.
+/// One consistent state of all documents of a scenario, in its order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct World {
     pub(super) documents: Vec<DocumentState>,
 }
 
-/// One document.
+/// One document of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct DocumentState {
-    /// Its text; None if it is not there.
+    /// The text, or `None` if the document is not there.
     pub(super) text: Option<String>,
-    /// The token it was written with: an older one must be refused.
+    /// The token of the last write: a write with an older one must be refused.
     pub(super) token: Option<u64>,
 }
 
 impl World {
-    /// Documents with these texts that never had a fence.
+    /// Returns documents with these texts that never had a fence.
     pub(super) fn of(texts: &[Option<&str>]) -> Self {
         let seen = |text: &Option<&str>| DocumentState {
             text: text.map(str::to_owned),
@@ -27,14 +27,14 @@ impl World {
         }
     }
 
-    /// The same, but for one document.
+    /// Returns this world with another text of one document.
     pub(super) fn with(&self, document: usize, text: &str) -> Self {
         let mut world = self.clone();
         world.documents[document].text = Some(text.to_owned());
         world
     }
 
-    /// Returns true if the documents say this.
+    /// Returns true if the documents have these texts.
     pub(super) fn is_of(&self, texts: &[Option<String>]) -> bool {
         self.documents.iter().map(|seen| &seen.text).eq(texts)
     }

@@ -13,7 +13,7 @@ pub(crate) struct Flaw {
     pub(crate) line: usize,
     /// The character in the line, from 1.
     pub(crate) column: usize,
-    /// The problem.
+    /// The problem, in words.
     pub(crate) problem: String,
 }
 
@@ -56,8 +56,8 @@ impl fmt::Display for Flaw {
 /// Returns the offset at which text breaks the grammar, and the problem.
 pub(super) fn explain(text: &str, error: &serde_json::Error) -> (usize, String) {
     let message = message_of(error);
-    // About strings `serde_json` is off by some bytes, and takes an escape that is too short for
-    // the end of the text. It stumbled over the first string that is broken.
+    // For strings `serde_json` is off by some bytes, and takes an escape that is too short for the
+    // end of the text. The flaw is the first broken string.
     let about_strings = message.starts_with("control character") || message == "invalid escape";
     if about_strings || error.is_eof() {
         let strings = Lexer::of(text).filter(|(_, token)| token.starts_with('"'));
@@ -71,7 +71,7 @@ pub(super) fn explain(text: &str, error: &serde_json::Error) -> (usize, String) 
 }
 
 /// Returns the offset of an error. `serde_json` counts columns in bytes, up to and including the
-/// one it stumbled over.
+/// byte at fault.
 fn offset_of(text: &str, error: &serde_json::Error) -> usize {
     if error.is_eof() {
         return text.len();
@@ -186,7 +186,8 @@ mod tests {
     }
 
     proptest! {
-        /// Up to the byte named the text could have become JSON; with that byte it cannot.
+        /// Asserts that the text before the byte named could have become JSON, and with that byte
+        /// cannot.
         #[test]
         fn the_byte_named_is_the_one_that_breaks_it(
             text in r#"[\[{](["a-c]{1,3}|[\[\]{}:,]|[ \r\n\t]|é|-?[0-9.eE]{1,3}|true|null|\\[nx"])*"#,
@@ -198,7 +199,7 @@ mod tests {
             let outcome = |end| serde_json::from_slice::<IgnoredAny>(&text.as_bytes()[..end]);
             let hopeful = match outcome(offset) {
                 Ok(_) => true,
-                // A number that has not got all its digits is not told from a wrong one.
+                // `serde_json` does not tell a number that lacks digits from a wrong one.
                 Err(error) => error.is_eof() || error.to_string().starts_with("invalid number"),
             };
             prop_assert!(hopeful, "{offset}: {problem}");

@@ -1,6 +1,6 @@
-//! Keys that are there twice, and nesting that is too deep.
+//! Repeated keys, and nesting that is too deep.
 //!
-//! Of a key that is there twice most readers keep the last and lose the rest without a word; a
+//! Most readers keep the last value of a repeated key and lose the others without a word; a
 //! transaction would then write the loss back.
 
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 use super::Lexer;
 
-/// The deepest nesting: one more, and `serde_json` refuses to read a value.
+/// The deepest nesting: `serde_json` refuses to read a value one level deeper.
 const DEPTH_MAX: usize = 127;
 
 /// Up to this many keys in an object, comparing each with each is faster than hashing.
@@ -30,8 +30,8 @@ struct Key<'a> {
 /// An object or array that is not closed yet.
 enum Open {
     Array,
-    /// Its keys are those in the common list from `first` on. The common list saves an allocation
-    /// for each object.
+    /// The keys of an object are the ones in the common list from `first` on. The common list saves
+    /// an allocation for each object.
     Object {
         first: usize,
     },
@@ -85,7 +85,7 @@ fn repeated<'k, 'a>(keys: &'k [Key<'a>]) -> Option<&'k Key<'a>> {
     keys.iter().find(|key| !known.insert(&key.meaning))
 }
 
-/// Returns what a key means: two spellings of one key are one key.
+/// Returns the meaning of a key: two spellings of one key are one key.
 fn meaning(token: &str) -> Cow<'_, [u8]> {
     let spelled = &token.as_bytes()[1..token.len() - 1];
     if !spelled.contains(&b'\\') {
@@ -116,9 +116,10 @@ impl<'de> Deserialize<'de> for Decoded {
 
 fn shown(token: &str) -> String {
     let cut: String = token.chars().take(KEY_SHOWN_MAX).collect();
-    match cut.len() < token.len() {
-        true => format!("{cut}…"),
-        false => cut,
+    if cut.len() < token.len() {
+        format!("{cut}…")
+    } else {
+        cut
     }
 }
 
@@ -157,7 +158,7 @@ mod tests {
     #[test]
     fn a_repeated_key_is_found_in_objects_of_any_size() {
         for size in [1, 2, FEW_KEYS - 1, FEW_KEYS, FEW_KEYS + 1, 100] {
-            // Each member holds an object, whose keys must not mix with those around it.
+            // Each member holds an object, whose keys must not mix with the keys around it.
             let member = |n: usize| format!("\"k{n}\":{{\"k0\":1,\"k1\":1}},");
             let members: String = (0..size).map(member).collect();
             assert_eq!(twice(&format!("{{{members}\"end\":0}}")), None);

@@ -1,8 +1,8 @@
-//! JSON text cut into tokens, without a look at what they mean.
+//! JSON text cut into tokens, without a look at their meaning.
 
 /// The tokens of JSON text with their offsets: `{ } [ ] , :` and scalars, verbatim.
 ///
-/// Text that did not pass the check gives some tokens, and an end.
+/// A text that did not pass the check gives some tokens, and then ends.
 #[derive(Clone)]
 pub struct Lexer<'a> {
     text: &'a str,

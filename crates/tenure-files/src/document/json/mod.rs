@@ -1,13 +1,13 @@
 //! The check of a document: strict JSON in UTF-8, every key of an object once.
 //!
-//! The grammar is checked by `serde_json`, which here keeps nothing and does not recurse. Text that
-//! passed is walked once more for what the grammar allows and a document must not have (`keys`): a
-//! key that is there twice, and nesting that `serde_json` could not read into a value.
+//! `serde_json` checks the grammar; it keeps nothing here and does not recurse. A text that passed
+//! is walked once more for two things that the grammar allows and a document must not have
+//! (`keys`): a repeated key, and nesting that `serde_json` could not read into a value.
 //!
 //! # Limitations
 //!
-//! Only the grammar is checked, not what a program can hold: `1e400` and `"\ud800"` are JSON, and
-//! pass. They stay as they are while the text is handed on; reading them into a value may fail.
+//! Only the grammar is checked, not the values: `1e400` and `"\ud800"` are JSON, and pass. They
+//! stay as they are while the text is handed on; reading them into a value may fail.
 
 mod flaw;
 mod keys;
@@ -34,15 +34,16 @@ pub(crate) fn check(bytes: &[u8]) -> Result<&str, Flaw> {
     Ok(text)
 }
 
-/// Checks what `serde_json` has read into a value or written, so that its grammar is known to be
-/// right.
+/// Checks a text that `serde_json` has read into a value or written, so that its grammar is known
+/// to be right.
 pub(crate) fn check_parsed(bytes: &[u8]) -> Result<(), Flaw> {
     let text = utf8(bytes)?;
     let flaw = |(offset, problem)| Flaw::at(bytes, bytes.len() - text.len() + offset, problem);
     keys::check(text).map_err(flaw)
 }
 
-/// Returns the text without the byte order mark, or the flaw if it is empty or no text.
+/// Returns the text without the byte order mark, or the flaw if it is empty, too large or not
+/// UTF-8.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Flaw> {
     let flaw = |offset, problem: &str| Flaw::at(bytes, offset, problem.to_owned());
     if bytes.len() > DOCUMENT_BYTES_MAX {

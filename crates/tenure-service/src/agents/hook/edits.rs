@@ -1,5 +1,5 @@
-//! What an agent is told about the files that it edits: why it may not, or that it did not hold
-//! them.
+//! The guard of edits, as an agent meets it: the reason why it may not edit a file, or a warning
+//! that it edited files without their locks.
 
 use std::path::{Path, PathBuf};
 
@@ -13,9 +13,9 @@ use super::HookCall;
 use crate::Caller;
 use crate::waiting::ends;
 
-/// Waits for a decision until a deadline. A request that is late is left as it is, not dropped: a
-/// drop gives back what was taken, on which another hook of the agent may rely by now. What this
-/// process has in hand is taken over, or runs out.
+/// Waits for a decision until a deadline. A request that is late is forgotten, not dropped: a drop
+/// would release its locks, on which another hook of the agent may rely by now. Locks that this
+/// process leaves are taken over by a later hook, or run out.
 pub async fn in_time<T>(
     deadline: Instant,
     decision: impl Future<Output = Result<T>>,
@@ -31,7 +31,7 @@ pub async fn in_time<T>(
     }
 }
 
-/// Holds the files that a tool is about to edit. Returns the reason why it must not.
+/// Locks the files that a tool is about to edit. Returns the reason if the tool must not edit them.
 pub async fn denied(
     keeper: &Keeper,
     session: &Session,
@@ -67,7 +67,7 @@ pub async fn denied(
     )
 }
 
-/// Returns what to tell an agent about the files that its tool has edited, or `None` if it held
+/// Returns the text to tell an agent about the files that its tool has edited, or `None` if it held
 /// them all.
 pub async fn told(keeper: &Keeper, session: &Session, files: &[PathBuf]) -> Result<Option<String>> {
     let unheld = guard::unheld(keeper, session, files).await?;
@@ -81,7 +81,7 @@ pub async fn told(keeper: &Keeper, session: &Session, files: &[PathBuf]) -> Resu
     }))
 }
 
-/// Returns what an agent is told whose file another one edits.
+/// Returns the text to tell an agent that another one edits its file.
 fn held_by_another(lease: &Lease, caller: &Caller) -> String {
     let purpose = match &lease.purpose {
         Some(purpose) => format!(" for \"{purpose}\""),
@@ -104,7 +104,7 @@ fn held_by_another(lease: &Lease, caller: &Caller) -> String {
     )
 }
 
-/// Returns what an agent is told about a file that it edited without holding it.
+/// Returns the text to tell an agent about a file that it edited without holding it.
 fn not_held(unheld: &Unheld) -> String {
     let path = shown(&unheld.path);
     match (&unheld.broken, &unheld.lease) {
@@ -119,7 +119,7 @@ fn not_held(unheld: &Unheld) -> String {
     }
 }
 
-/// Returns the file of a lease, as an agent is told it.
+/// Returns the path of the file of a lease, as it is shown to an agent.
 fn path_of(lease: &Lease) -> String {
     let path = String::from_utf8_lossy(&lease.resource.raw_id()).into_owned();
     shown(Path::new(&path))

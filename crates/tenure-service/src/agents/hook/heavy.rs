@@ -1,4 +1,4 @@
-//! Commands that go through a slot.
+//! The guard of heavy commands, which must go through a slot.
 
 use tenure_work::agents::event::{EventKind, HookEvent};
 use tenure_work::agents::guard::{CommandRule, instead};
@@ -7,7 +7,7 @@ use super::Words;
 use crate::agents::sandbox;
 use crate::{Caller, Service};
 
-/// Returns the reason why a command must not be run as it is.
+/// Returns the reason why a command must not be run as it is, or `None` if it may.
 pub fn denied(
     service: &Service,
     caller: &Caller,

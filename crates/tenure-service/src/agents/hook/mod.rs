@@ -1,11 +1,11 @@
 //! One event of a coding agent's hook.
 //!
-//! A hook never stands in the way of its agent: it has an answer whatever happens, and says beside
-//! it what went wrong. An event that cannot be processed now goes to the spool. What a guard
-//! decides is in the answer, in the form of the agent's program.
+//! A hook never stands in the way of its agent: it has an answer whatever happens, and reports
+//! problems beside it. An event that cannot be processed now goes to the spool. The decision of a
+//! guard is in the answer, in the form that the agent's program expects.
 //!
-//! The store, and with it the guards, are those of the service's own project. An agent may work in
-//! another directory than its project, which is what its event says; that one counts only where the
+//! The store and the guards are those of the service's own project. An event names the directory in
+//! which the agent works, which may lie outside of its project; that directory counts only if the
 //! service has no project.
 //!
 //! One deadline counts for everything that waits, from the opening of the store to the renewal of
@@ -55,7 +55,7 @@ impl Handle<Hook> for Service {
 }
 
 impl Service {
-    /// Returns how long a hook waits in this project.
+    /// Returns the longest wait of a hook in this project.
     pub fn hook_wait(&self) -> Duration {
         self.located().config.agents.hook_wait.unwrap_or(HOOK_WAIT)
     }
@@ -85,15 +85,15 @@ pub struct HookCall<'a> {
     directory: Option<PathBuf>,
     edits: OnceLock<Edits>,
     answer: HookAnswer,
-    /// True if it is for a guard with a store to say whether the tool may go on.
+    /// True while a guard has yet to ask the store whether the tool may go on.
     is_unsure: bool,
     words: Words,
 }
 
 impl<'a> HookCall<'a> {
     /// Reads an event, and decides what needs no store. `own` is the service of the caller, and
-    /// `elsewhere` opens one for another directory. What cannot be read, or is of no project, is
-    /// answered as it is.
+    /// `elsewhere` opens one for another directory. An event that cannot be read, or that belongs
+    /// to no project, is answered at once, as the error.
     pub fn begin(
         own: Result<&'a Service>,
         elsewhere: impl FnOnce(PathBuf) -> Result<Service>,
@@ -152,12 +152,13 @@ impl<'a> HookCall<'a> {
         self.project.guards().edits && self.event.kind == EventKind::BeforeTool && is_edit()
     }
 
-    /// Returns the answer if there is no time for another.
+    /// Returns the answer for the case that the event is not processed in time.
     pub fn otherwise(&self) -> Option<Value> {
         let late = || undecided::refusal(self.project.guards(), "it was not done in time");
-        match self.is_unsure {
-            true => late().map(|late| denial(self.event.program, self.event.kind, &late)),
-            false => self.answer.json(&self.event),
+        if self.is_unsure {
+            late().map(|late| denial(self.event.program, self.event.kind, &late))
+        } else {
+            self.answer.json(&self.event)
         }
     }
 
@@ -196,7 +197,7 @@ impl<'a> HookCall<'a> {
     }
 }
 
-/// Returns what becomes of an event that is not read.
+/// Returns the outcome of an event that is not read.
 fn unread(answer: Option<Value>, error: &Error, caller: &Caller) -> Box<Hooked> {
     Box::new(Hooked {
         answer,
@@ -244,7 +245,7 @@ impl Deref for Project<'_> {
     }
 }
 
-/// What people are told beside the answer.
+/// The sentences that people are told beside the answer.
 #[derive(Debug, Default)]
 struct Words(Mutex<Vec<String>>);
 

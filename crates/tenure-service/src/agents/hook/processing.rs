@@ -27,14 +27,14 @@ pub struct Processing<'a> {
     /// The directory of the spool and of the notes on claims.
     state: PathBuf,
     spool: Spool,
-    /// The id of the event, by which it is known in the spool.
+    /// The id of the event in the spool.
     id: String,
     wait: Duration,
     deadline: Instant,
 }
 
 impl<'a> Processing<'a> {
-    /// Begins. The deadline counts from now on.
+    /// Prepares the processing of an event. The deadline counts from now on.
     pub fn new(call: &'a HookCall<'a>) -> Result<Self> {
         let service: &Service = &call.project;
         let state = service.state_directory()?;
@@ -51,8 +51,8 @@ impl<'a> Processing<'a> {
         })
     }
 
-    /// Processes the event, and adds to its answer. Returns the owner that the commands of the
-    /// agent ask as, if its session begins.
+    /// Processes the event, and adds to its answer. Returns the owner as which the commands of the
+    /// agent ask, if its session begins.
     pub async fn process(&self, answer: &mut HookAnswer) -> Result<Option<Owner>> {
         let (keeper, locks) = match self.open().await {
             Ok(opened) => opened,
@@ -66,7 +66,7 @@ impl<'a> Processing<'a> {
         let processing = self.process_in(&keeper, &own, locks);
         let processed = timeout_at(self.deadline, processing).await;
         let processed = processed.unwrap_or_else(|_| Err(self.late()));
-        // The lock of the agent comes before those of files, and is given back by now.
+        // The lock of the agent is ordered before those of files. It is released by now.
         if self.service.guards().edits && answer.denied.is_none() {
             let agent = processed.as_ref().ok().map(|processed| &processed.agent);
             match self.event.kind {
@@ -100,7 +100,7 @@ impl<'a> Processing<'a> {
     }
 
     async fn open(&self) -> Result<(Keeper, Option<AdvisoryLocks>)> {
-        // A hook asks as the agent that its event is of, whatever is found around its process.
+        // A hook asks as the agent of its event, whatever agent is found around its process.
         let caller = self.call.caller.clone().under_agent(None);
         let opening = self.service.locks_of_agents(self.wait * 3 / 4, &caller);
         let opened = timeout_at(self.deadline, opening).await;
@@ -132,7 +132,7 @@ impl<'a> Processing<'a> {
         processor.process(&incoming, &also).await
     }
 
-    /// Remembers the files that are edited, as they are before a command of the shell.
+    /// Remembers the state of the files that agents edit, before a command of the shell runs.
     async fn watch_files(&self, keeper: &Keeper) {
         if self.event.shell_command().is_none() {
             return;
@@ -146,8 +146,8 @@ impl<'a> Processing<'a> {
         }
     }
 
-    /// Takes the files of an edit. Returns the reason why it must not be made. Where that cannot be
-    /// told `[guard]` says what follows.
+    /// Locks the files of an edit. Returns the reason if the edit must not be made. If that cannot
+    /// be decided, the settings of the guard say what follows.
     async fn guard(&self, keeper: &Keeper, own: &Session, agent: Option<&Agent>) -> Option<String> {
         let task = agent.and_then(|agent| agent.task.as_deref());
         let guarding = async {
@@ -166,13 +166,14 @@ impl<'a> Processing<'a> {
         })
     }
 
-    /// Returns the reason why a tool is refused that cannot be guarded, if it is.
+    /// Returns the reason to refuse a tool that could not be guarded because of an error, or `None`
+    /// to let it go on.
     fn undecided(&self, error: &Error) -> Option<String> {
         let refusal = undecided::refusal(self.service.guards(), &self.in_words(error));
         refusal.filter(|_| self.call.is_asked())
     }
 
-    /// Returns what to tell the agent about the files that its tool has edited.
+    /// Returns the text to tell the agent about the files that its tool has edited.
     async fn edited(
         &self,
         keeper: &Keeper,
@@ -195,7 +196,7 @@ impl<'a> Processing<'a> {
 
     /// Leaves the event to the next hook, and says why.
     fn put_off(&self, error: &Error) {
-        // A store that can never do this would fill the spool for nothing.
+        // A store that can never process events would only fill the spool.
         let problem = match error.class() {
             Class::Configuration | Class::BadInput => {
                 format!("{error}; {}", self.in_caller_words(error.remedy()))
@@ -221,8 +222,8 @@ impl<'a> Processing<'a> {
         self.call.caller.in_words(remedy)
     }
 
-    /// Returns an error in the words of a hook. A lock that nobody holds was not granted since the
-    /// database is busy.
+    /// Returns an error in the words of a hook. A timeout without a holder means that the database
+    /// was busy.
     fn in_words(&self, error: &Error) -> String {
         match error {
             Error::Timeout { holders, limit, .. }
@@ -236,7 +237,7 @@ impl<'a> Processing<'a> {
         }
     }
 
-    /// Does what follows from a processed event. Returns the owner of a session that begins.
+    /// Carries out what follows from a processed event. Returns the owner of a session that begins.
     fn finish(&self, processed: Processed, answer: &mut HookAnswer) -> Option<Owner> {
         let Processed {
             agent,
@@ -264,8 +265,8 @@ fn session(keeper: &Keeper, owner: &Owner) -> Session {
     keeper.session(options)
 }
 
-/// Returns the session of the agent: events whose program was guessed may be one agent's, whose
-/// record knows its owner.
+/// Returns a session in the name of the agent's owner, as its record has it: for an event whose
+/// program was guessed, the owner made of the guess may be another.
 fn session_of(keeper: &Keeper, own: &Session, agent: Option<&Agent>) -> Session {
     match agent.filter(|agent| agent.owner != *own.owner()) {
         Some(agent) => session(keeper, &agent.owner),
@@ -273,7 +274,7 @@ fn session_of(keeper: &Keeper, own: &Session, agent: Option<&Agent>) -> Session 
     }
 }
 
-/// Returns what an agent is told once, at the start of its session.
+/// Returns the text that an agent is told once, at the start of its session.
 fn introduction(agent: &Agent, service: &Service) -> String {
     let guards = service.guards();
     let mut text = format!(

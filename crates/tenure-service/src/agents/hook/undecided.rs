@@ -1,4 +1,4 @@
-//! A tool that a guard cannot decide on: it goes on, or is refused where `[guard] when_unsure =
+//! Tools on which a guard cannot decide: they go on, or are refused where `[guard] when_unsure =
 //! "deny"` is set.
 //!
 //! | what is missing | refused |
@@ -18,11 +18,11 @@ use tenure_work::agents::identity;
 
 use crate::Service;
 
-/// Fields that name the event.
+/// The fields that may name the event.
 const NAMES: [&str; 3] = ["\"hook_event_name\"", "\"hookEventName\"", "\"event\""];
 
-/// Returns the reason for which a tool is refused that a guard cannot decide on because of a
-/// problem.
+/// Returns the reason to refuse a tool on which a guard cannot decide because of a problem, or
+/// `None` to let it go on.
 pub fn refusal(guards: &GuardConfig, problem: &str) -> Option<String> {
     let is_refused = guards.when_unsure == WhenUnsure::Deny;
     is_refused.then(|| {
@@ -33,7 +33,8 @@ pub fn refusal(guards: &GuardConfig, problem: &str) -> Option<String> {
     })
 }
 
-/// Returns the reason for which the tool of an event is refused that cannot be read whole.
+/// Returns the reason to refuse the tool of an event that cannot be read whole, or `None` to let it
+/// go on.
 pub fn refusal_of_part(guards: &GuardConfig, event: &HookEvent) -> Option<String> {
     let problem = event.problem.as_ref()?;
     let is_asked = event.kind == EventKind::BeforeTool && is_guarded(guards);
@@ -44,7 +45,7 @@ fn is_guarded(guards: &GuardConfig) -> bool {
     guards.edits || !guards.commands.is_empty()
 }
 
-/// Returns the answer to an event that cannot be read, from what is known of it.
+/// Returns the answer to an event that cannot be read, by the facts that the request has beside it.
 pub fn to_unread(service: &Service, request: &Hook, problem: &str) -> Option<Value> {
     let guards = service.guards();
     let reason = refusal(guards, problem).filter(|_| is_guarded(guards))?;

@@ -1,9 +1,9 @@
 //! Hooks in the settings of coding agents, and the store that all of them reach.
 //!
 //! Everything is read and checked before anything is written. One call at a time changes a
-//! worktree; what a killed one left is removed by the next. The texts are those of
-//! `tenure_work::agents::install`; `settings_file` says whose files these are, reads and writes
-//! them.
+//! worktree; leftovers of a killed call are removed by the next. The new texts come from
+//! `tenure_work::agents::install`; `settings_file` checks whose files they are, and reads and
+//! writes them.
 
 mod settings_file;
 
@@ -61,7 +61,7 @@ impl<'a> Target<'a> {
         self.worktree.join(name)
     }
 
-    /// Returns what becomes of a tool where a guard cannot decide.
+    /// Returns the setting for tools on which a guard cannot decide.
     fn when_unsure(&self) -> Result<WhenUnsure> {
         let text = settings_file::read(&self.worktree, FILE_NAME)?.unwrap_or_default();
         Ok(Config::parse(&text, &self.path(FILE_NAME))?
@@ -92,7 +92,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Returns what would be added to each file, and tells what people should know of it.
+    /// Returns the additions to each file, and tells what people should know of them.
     fn additions(&self, program: Option<Program>, tell: Tell<'_>) -> Result<HookChanges> {
         let programs = self.chosen(program)?;
         let state = store_choice::state_directory(self.environment)?;
@@ -125,17 +125,17 @@ impl<'a> Target<'a> {
         }
         let used = Program::ALL.into_iter();
         let used: Vec<Program> = used.filter(|it| it.is_used_in(&self.worktree)).collect();
-        match used.is_empty() {
-            false => Ok(used),
-            true => Err(Error::NotFound(format!(
-                "no coding agent is used in {}; name one: {}",
-                self.worktree.display(),
-                Program::ALL.map(|program| program.to_string()).join("|")
-            ))),
+        if !used.is_empty() {
+            return Ok(used);
         }
+        Err(Error::NotFound(format!(
+            "no coding agent is used in {}; name one: {}",
+            self.worktree.display(),
+            Program::ALL.map(|program| program.to_string()).join("|")
+        )))
     }
 
-    /// Tells of what `tenure.toml` has of its own, and of what the old store has.
+    /// Tells of settings in `tenure.toml` that are kept, and of contents of the old store.
     fn tell(&self, planned: &tenure_toml::Addition, path: &Path, tell: Tell<'_>) -> Result<()> {
         let path = path.display().to_string();
         if let Some(store) = &planned.other_store {
@@ -152,9 +152,10 @@ impl<'a> Target<'a> {
             ));
         }
         let mut added = planned.added.iter();
-        match added.any(|added| added == tenure_toml::STORE_KEY) {
-            true => self.tell_of_old_store(tell),
-            false => Ok(()),
+        if added.any(|added| added == tenure_toml::STORE_KEY) {
+            self.tell_of_old_store(tell)
+        } else {
+            Ok(())
         }
     }
 
@@ -180,7 +181,7 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Adds what is missing, each file under its own lock.
+    /// Adds what is missing to the files, each under its own lock.
     fn install(&self, program: Option<Program>) -> Result<HookChanges> {
         let mut planned = self.additions(program, &|_| ())?;
         let when_unsure = self.when_unsure()?;
@@ -198,7 +199,7 @@ impl<'a> Target<'a> {
         Ok(planned)
     }
 
-    /// Removes what killed calls left.
+    /// Removes temporary files that killed calls left.
     fn clean(&self, programs: impl Iterator<Item = Program>) -> Result<()> {
         for program in programs {
             settings_file::clean(&self.path(program.file()))?;
@@ -219,15 +220,15 @@ impl<'a> Target<'a> {
         Ok(addition.added)
     }
 
-    /// Returns what would be taken out, for one program or for all. What `tenure.toml` got goes
-    /// with the hooks of the last one.
+    /// Returns the entries that would be taken out, for one program or for all. Those in
+    /// `tenure.toml` are taken out with the hooks of the last program.
     fn removals(&self, named: Option<Program>) -> Result<Vec<FileChange>> {
         let mut changes = Vec::new();
         let mut is_used = false;
         for program in Program::ALL {
             let is_meant = named.is_none_or(|named| named == program);
             let old = match self.settings(program) {
-                // A file that this call is not about is not its business.
+                // An error in a file that this call does not change is ignored.
                 Err(_) if !is_meant => None,
                 old => old?,
             };
@@ -242,9 +243,10 @@ impl<'a> Target<'a> {
             }
         }
         let path = self.path(FILE_NAME);
-        let toml = match is_used {
-            true => None,
-            false => settings_file::read(&self.worktree, FILE_NAME)?,
+        let toml = if is_used {
+            None
+        } else {
+            settings_file::read(&self.worktree, FILE_NAME)?
         };
         let (_, removed) = tenure_toml::take_out(&toml.unwrap_or_default());
         if !removed.is_empty() {
@@ -291,7 +293,7 @@ fn hooks_of(events: &[&str]) -> Vec<String> {
     hooks.collect()
 }
 
-/// Makes the planned changes, each by `work`, which returns what it has added or taken out.
+/// Makes the planned changes, each by `work`, which returns the entries that it added or took out.
 fn carry_out(
     planned: &mut HookChanges,
     action: HookAction,
@@ -306,7 +308,7 @@ fn carry_out(
     Ok(())
 }
 
-/// Returns what is to be done with a file.
+/// Returns the planned change of a file.
 fn change(
     path: &Path,
     program: Option<Program>,
@@ -324,7 +326,7 @@ fn change(
     change
 }
 
-/// Says what is added or taken out, or was.
+/// Sets the entries and the state of a change, planned or done.
 fn set(change: &mut FileChange, action: HookAction, parts: Vec<String>, is_done: bool) {
     let is_nothing = parts.is_empty();
     let (state, list) = match action {

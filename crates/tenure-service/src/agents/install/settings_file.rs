@@ -1,4 +1,4 @@
-//! The files that are changed: whose they are, how they are read, and how they are written.
+//! The files of settings: checks whose they are, reads them and writes them.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -23,7 +23,7 @@ use crate::WAIT_DEFAULT;
 /// # Errors
 ///
 /// `NotAllowed` for a link on the way from the worktree and for a file of another user: either
-/// could make this command change something that nobody meant.
+/// could make this process change a file that the person did not mean.
 pub fn read(worktree: &Path, name: &str) -> Result<Option<String>> {
     let mut path = worktree.to_owned();
     for part in Path::new(name) {
@@ -82,7 +82,8 @@ pub fn add_hooks(program: Program, when_unsure: WhenUnsure, path: &Path) -> Resu
 
 /// Takes hooks out under the lock of the file, which is read anew.
 pub fn take_out_hooks(program: Program, path: &Path) -> Result<Changed> {
-    // A file that goes with its hooks is no document any more, so the lock is taken by hand.
+    // A file that is removed with its last hooks is no document any more, so the lock is taken by
+    // hand.
     let locker = FileLocker::new(WAIT_DEFAULT);
     let lock = locker.lock_exclusive(&Documents::lock_file(path)?)?;
     let old = fs::read_to_string(path).map_err(|error| Error::io("read", path, error))?;
@@ -114,8 +115,8 @@ pub fn lock_worktree(worktree: &Path) -> Result<File> {
     }
 }
 
-/// Removes what killed installs left beside a settings file. Where there is no lock file, none was
-/// at it.
+/// Removes temporary files that killed installs left beside a settings file. Without a lock file no
+/// install has ever changed it.
 pub fn clean(path: &Path) -> Result<()> {
     let lock = Documents::lock_file(path)?;
     if !lock.exists() {
@@ -139,14 +140,15 @@ pub fn remove_temporaries(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Gives a new file the mode that an editor would: it is to be committed.
+/// Gives a new file the mode that an editor would give it, as the file is to be committed.
 pub fn let_others_read(path: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mode = fs::Permissions::from_mode(0o666 & !umask());
     fs::set_permissions(path, mode).map_err(|error| Error::io("set the mode of", path, error))
 }
 
-/// Returns what files are made without. The call that asks for it sets it, too, for all threads.
+/// Returns the permission bits that new files do not get. The system call `umask` would change them
+/// for all threads, so they are read from the kernel's status file.
 fn umask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
@@ -159,7 +161,7 @@ pub fn remove(path: &Path) -> Result<()> {
     fs::remove_file(path).map_err(|error| Error::io("remove", path, error))
 }
 
-/// Makes the state directory: a sandbox may refuse to allow one that is not there.
+/// Makes the state directory. A sandbox may refuse to allow a directory that does not exist.
 pub fn make_state_directory(directory: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     let made = DirBuilder::new()

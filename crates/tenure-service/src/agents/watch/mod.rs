@@ -1,6 +1,6 @@
-//! What tends the agents in the background.
+//! The watcher, which tends the agents in the background.
 //!
-//! Two loops go on side by side: that of the workers, and that of the summaries, whose command may
+//! It has two loops side by side: one of the workers, and one of the summaries, whose command may
 //! take a minute.
 
 mod summary;
@@ -22,13 +22,13 @@ use crate::{Caller, Service, WAIT_DEFAULT};
 use summary::{Made, Summariser};
 
 impl Service {
-    /// Tends the agents, once or with a pause between two goes, for as long as it is asked to. Each
-    /// go is told.
+    /// Tends the agents: once; or with a pause again and again, until it fails or the future is
+    /// dropped. Each cycle is told.
     ///
     /// # Errors
     ///
-    /// Those of the store, but for one that is away while there are to be more goes. Those of
-    /// telling.
+    /// Errors of the store and of `tell`. With a pause, a cycle that finds the store away or busy,
+    /// or that loses a lock, is only told of, and tried again.
     pub async fn tend_agents<E: From<Error>>(
         &self,
         pause: Option<Duration>,
@@ -102,7 +102,7 @@ impl Service {
     }
 }
 
-/// Summarises turns, again and again. What fails is told with the next cycle, and tried again.
+/// Summarises turns, again and again. Failures are told with the next cycle, and tried again.
 async fn summarise(
     summariser: Option<&Summariser<'_>>,
     pause: Duration,
@@ -120,7 +120,7 @@ async fn summarise(
     }
 }
 
-/// Adds to a cycle what became of the summaries since the last one.
+/// Adds to a cycle the summaries and failures since the last one.
 fn with_summaries(mut cycle: Cycle, made: &Mutex<Made>) -> Cycle {
     let made = std::mem::take(&mut *lock(made));
     cycle.summaries = made.summaries;
@@ -134,8 +134,8 @@ fn session_of_watcher(keeper: &Keeper, caller: &Caller) -> Session {
     keeper.session(options)
 }
 
-/// Returns the panes of the tmux at a socket: none if that tmux is gone, `None` if it cannot be
-/// asked.
+/// Returns the panes of the tmux at a socket: an empty list if that tmux is gone, `None` if it
+/// cannot be asked.
 fn panes(socket: &str) -> Option<Vec<String>> {
     let listed = Command::new("tmux")
         .args(["-S", socket, "list-panes", "-a", "-F", "#{pane_id}"])

@@ -4,15 +4,16 @@
 //!
 //! 1. The turn is locked, or skipped: on PostgreSQL its row, by `FOR UPDATE NOWAIT`, so that other
 //!    programs that summarise meet here; on SQLite `turn:AGENT/NUMBER` in the keeper.
-//! 2. The turn is read anew. One that has a summary is left alone.
-//! 3. The call is counted and recorded durably (`summary_calls`): who makes it, and until when.
-//!    There are three for a turn at most; after them the turn is closed without a summary.
+//! 2. The turn is read anew. A turn that has a summary is left alone.
+//! 3. The call is counted and recorded durably (`summary_calls`), with its maker and its end. A
+//!    turn gets three calls at most; after them it is closed without a summary.
 //! 4. The command is called, with the text on its standard input, in a process group of its own. It
-//!    has a minute, or what is set, from before 3 on; what is left of the group then, or when the
-//!    command has ended, is killed. It dies with this process, and on SQLite it inherits the lock.
+//!    has a minute, or the time that is set, counted from before 3. When that is over, or the
+//!    command has ended, the rest of the group is killed. The command dies with this process, and
+//!    on SQLite it inherits the lock.
 //! 5. The summary is committed: on PostgreSQL in the transaction that holds the row. If that
-//!    connection is lost it is written without, when the server is back and the time of the call is
-//!    not over, unless somebody else changed the turn meanwhile.
+//!    connection is lost, the summary is written without it once the server is back, if the time of
+//!    the call is not over and no other program changed the turn meanwhile.
 //! 6. The call is recorded as over, and the turn unlocked.
 //!
 //! | crash or race | what follows |
@@ -27,10 +28,10 @@
 //!
 //! # Limitations
 //!
-//! What the command of a killed watcher has itself started is not killed. On PostgreSQL, where
-//! nothing proves when it has ended, it may go on when the next call begins, if it takes longer
-//! than the command may. So may the command of a watcher that was stopped, or whose machine slept,
-//! and that has lost its connection besides.
+//! Processes that the command of a killed watcher has started are not killed. On PostgreSQL, where
+//! nothing proves when they have ended, they may still run when the next call begins, if they take
+//! longer than the command may. So may the command of a watcher that was stopped, or whose machine
+//! slept, and that has also lost its connection.
 
 use std::os::fd::OwnedFd;
 use std::process::Command;
@@ -53,34 +54,34 @@ use crate::Service;
 
 /// The default time limit of a command.
 const COMMAND_MAX: Duration = Duration::from_secs(60);
-/// More of a summary is not kept, in bytes.
+/// The largest part of a summary that is kept, in bytes.
 const SUMMARY_BYTES_MAX: u64 = 8 * 1024;
 /// The pause between tries to write a summary to a server that is away.
 const AWAY_PAUSE: Duration = Duration::from_millis(500);
-/// The number of turns that are summarised together.
+/// The largest number of turns that are read at once.
 const TURNS_MAX: usize = 100;
 
-/// Summarises turns.
+/// Calls a command to summarise turns.
 pub struct Summariser<'a> {
     pub service: &'a Service,
     pub keeper: &'a Keeper,
-    /// A session for the locks of turns alone: a command inherits them, and must keep nothing else
-    /// locked.
+    /// A session that holds only the locks of turns: a command inherits them, and must keep nothing
+    /// else locked.
     pub session: &'a Session,
     pub command: Vec<String>,
 }
 
-/// What was done since it was asked for last.
+/// The summaries and failures since they were last reported.
 #[derive(Default)]
 pub struct Made {
     /// The number of turns that got a summary.
     pub summaries: usize,
-    /// What failed.
+    /// The failures, each in a sentence.
     pub warnings: Vec<String>,
 }
 
 impl Summariser<'_> {
-    /// Goes through the turns that have no summary, and adds to what was done.
+    /// Summarises the turns that have no summary yet, and adds the outcome to `made`.
     pub async fn go_through(&self, made: &Mutex<Made>) -> Result<()> {
         let mut query = RecordQuery::new(TURN).with_column(Column::State("open".into()));
         query.limit = TURNS_MAX;
@@ -143,7 +144,7 @@ impl Summariser<'_> {
             bytes_max: SUMMARY_BYTES_MAX,
         };
         let inherited = lock.map(Guard::descriptor).transpose()?.flatten();
-        // Whoever held what is inherited is proved dead, with all of the call.
+        // The lock is inherited: it was free, so the last call is over with all its processes.
         let is_alone = inherited.is_some();
         let by = format!(
             "{}, process {} on {}",
@@ -172,8 +173,8 @@ impl Summariser<'_> {
         written.and(called).map(|_| true)
     }
 
-    /// Writes a turn that gets no more calls, unless somebody else has changed it. A server that is
-    /// away is waited for, within the time of the call.
+    /// Writes a turn that gets no more calls, unless another program has changed it. A server that
+    /// is away is waited for, within the time of the call.
     async fn write(
         &self,
         read: &Record,
@@ -186,7 +187,7 @@ impl Summariser<'_> {
         let columns = turn.columns(true);
         if let Some(row) = row {
             let state = columns.state.clone().unwrap_or_default();
-            // What became of a write whose connection is lost is told by the version below.
+            // If the connection was lost, the version below shows whether this write took effect.
             if row.write(&state, &body).await.is_ok() {
                 return Ok(());
             }
@@ -210,7 +211,7 @@ impl Summariser<'_> {
         }
     }
 
-    /// Returns what the command made of a text.
+    /// Returns the summary that the command prints for a text.
     async fn summary_of(
         &self,
         text: &str,

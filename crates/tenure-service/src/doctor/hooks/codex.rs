@@ -1,14 +1,14 @@
 //! The hooks that Codex skips.
 //!
-//! Codex reads `.codex` in directories alone that it was told to trust, and runs a hook there only
+//! Codex reads `.codex` only in directories that it was told to trust, and runs a hook there only
 //! if a person trusted it: `config.toml` in its home has, under
-//! `[hooks.state."FILE:EVENT:GROUP:HOOK"]`, the hash of the hook as it was then. What is not
-//! trusted is skipped, by `codex exec` without a word.
+//! `[hooks.state."FILE:EVENT:GROUP:HOOK"]`, the hash of the hook as it was then. A hook that is not
+//! trusted is skipped; `codex exec` does so silently.
 //!
 //! # Limitations
 //!
-//! The hash is Codex's own, of the hook as it normalises it. A version that normalises in another
-//! way is told as a hook that was changed.
+//! The hash is of the hook as Codex normalises it. With a version of Codex that normalises in
+//! another way, an unchanged hook is reported as changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,12 @@ use tenure_api::agents::Program;
 
 use super::{Hook, Settings, installed};
 
-/// The longest time that the hook for the end of a session gets, in seconds, whatever is set.
+/// The longest time that Codex gives the hook for the end of a session, in seconds, whatever is
+/// set.
 const SESSION_END_MAX_S: u64 = 3;
 
 impl Settings<'_> {
-    /// Tells of hooks that Codex does not run. Nothing is told of a user without Codex.
+    /// Reports hooks that Codex does not run. For a user without Codex it reports nothing.
     pub(super) fn skipped_by_codex(&self, text: &str) -> Option<Found> {
         let (here, main) = (self.here, self.main);
         let home = self.home("CODEX_HOME", ".codex")?;
@@ -100,16 +101,16 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// What Codex was told of a hook.
+/// The trust of Codex in a hook.
 #[derive(Debug, PartialEq, Eq)]
 enum Trust {
-    /// It is trusted as it is.
+    /// The hook is trusted as it is.
     As,
-    /// It was trusted in another form.
+    /// The hook was trusted in another form.
     Other,
-    /// It is turned off.
+    /// The hook is turned off.
     Off,
-    /// Nothing.
+    /// Codex was told nothing about the hook.
     None,
 }
 
@@ -162,7 +163,7 @@ fn hashes(hook: &Hook) -> Vec<String> {
         .as_ref()
         .filter(|_| !matches!(&*label, "user_prompt_submit" | "stop"));
     let hash = |time: u64| {
-        // Keys are sorted.
+        // The keys are in alphabetical order, as Codex hashes them.
         let handler =
             json!({"async": false, "command": hook.command, "timeout": time, "type": "command"});
         let mut identity = json!({"event_name": label, "hooks": [handler]});
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn the_hash_is_of_the_sorted_keys_of_what_counts() {
         assert_eq!(label("UserPromptSubmit"), "user_prompt_submit");
-        // By sha256sum, of
+        // Computed with sha256sum, of
         // {"event_name":"stop","hooks":[{"async":false,"command":…,"timeout":10,"type":"command"}]}.
         let wanted = "sha256:5d82e9d5791a1d45fe4da44ba41b56140ba053b18265363870048f46e20d0566";
         assert_eq!(hashes(&hook("Stop", 10)), [wanted]);

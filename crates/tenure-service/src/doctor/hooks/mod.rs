@@ -1,6 +1,7 @@
 //! The check whether the hooks of coding agents really run.
 //!
-//! For each program whose settings have hooks of ours, in this order; the first that fails is told:
+//! For each program whose settings have hooks of ours it checks, in this order, and reports the
+//! first failure:
 //!
 //! 1. its settings in this worktree are those that it reads, and no hook is missing there,
 //! 2. it does not skip them: they are not turned off, and it trusts them (`codex`),
@@ -9,17 +10,17 @@
 //! 4. the installed command, run as the program runs it, brings an event into this store: the end
 //!    of a session that never was, whose record is removed again.
 //!
-//! A repository brings its settings along, so a command in them could be anybody's: it is run only
-//! if it is, to the letter, what install adds.
+//! A repository brings its settings along, so a command in them may come from a stranger: it is run
+//! only if it is, to the letter, the one that install adds.
 //!
 //! # Limitations
 //!
-//! - An event that comes into another store stays there, as that of an agent that is done.
+//! - An event that comes into another store stays there, as one of an agent that is done.
 //! - Settings of the user and of an administrator that turn hooks off are known for Claude Code
 //!   (`disableAllHooks`, of the user) and Codex alone.
-//! - What a program's sandbox or container keeps from its hooks is not seen here.
-//! - The event of a hook that found its store busy comes into it later; its agent is shown by
-//!   `agent ls --all` then.
+//! - The limits that a sandbox or container of a program sets to its hooks are not seen here.
+//! - The event of a hook that found its store busy comes into it later. Its agent is then shown in
+//!   the list of all agents.
 
 mod codex;
 
@@ -48,13 +49,13 @@ use tenure_work::publish::new_id;
 use super::counted;
 use crate::{Caller, Service};
 
-/// The variables that count here, beside that of the home.
+/// The variables that count here, beside `HOME`.
 pub const VARIABLES: [&str; 3] = ["PATH", "CLAUDE_CONFIG_DIR", "CODEX_HOME"];
 const NAME: &str = "hooks";
-/// How long the hook of a program may take here.
+/// The longest time that the hook of a program may take here.
 const HOOK_MAX: Duration = Duration::from_secs(20);
 
-/// Checks every program that has hooks here, and names those that are used without.
+/// Checks every program that has hooks here, and reports programs that are used without hooks.
 pub async fn all(service: &Service, caller: &Caller, keeper: &Keeper, url: &str) -> Vec<Examined> {
     let environment = service.environment();
     let here = worktree(&environment.directory);
@@ -95,7 +96,7 @@ struct Settings<'a> {
     program: Program,
     path: PathBuf,
     here: &'a Path,
-    /// The main worktree, if this is another.
+    /// The main worktree, if this one is another.
     main: Option<&'a Path>,
 }
 
@@ -130,8 +131,7 @@ impl Settings<'_> {
         })))
     }
 
-    /// Returns the text with the hooks of ours in it, each the event and the command; `None` if
-    /// there are none.
+    /// Returns the text of the settings and the hooks of ours in it, or `None` if it has none.
     fn hooks(&self) -> Result<Option<(String, Vec<Hook>)>> {
         let Ok(text) = fs::read_to_string(&self.path) else {
             return Ok(None);
@@ -142,8 +142,7 @@ impl Settings<'_> {
         Ok((!found.is_empty()).then_some((text, found)))
     }
 
-    /// Tells of a program that is used here without hooks, or whose hooks are in the main worktree
-    /// alone.
+    /// Reports a program that is used here without hooks, or with hooks only in the main worktree.
     fn without_hooks(&self) -> Option<Found> {
         let (name, file) = (self.program, self.program.file());
         let text = self
@@ -166,7 +165,7 @@ impl Settings<'_> {
         })
     }
 
-    /// Tells of events without a hook.
+    /// Reports events without a hook.
     fn missing(&self, text: &str) -> Result<Option<Found>> {
         let when_unsure = self.service.located().config.guard.when_unsure;
         let shown = self.path.display().to_string();
@@ -183,7 +182,7 @@ impl Settings<'_> {
         }))
     }
 
-    /// Tells of a hook that a matcher keeps from some of its events.
+    /// Reports a hook that a matcher keeps from some of its events.
     fn narrowed(&self, hooks: &[Hook]) -> Option<Found> {
         let is_narrow = |matcher: &&str| !matches!(*matcher, "" | "*" | ".*");
         let (hook, matcher) = hooks
@@ -199,7 +198,7 @@ impl Settings<'_> {
         ))
     }
 
-    /// Tells of hooks that the program skips.
+    /// Reports hooks that the program skips.
     fn skipped(&self, text: &str) -> Option<Found> {
         match self.program {
             Program::Claude => self.turned_off(),
@@ -231,8 +230,8 @@ impl Settings<'_> {
         ))
     }
 
-    /// Returns the PATH of a program: that of a process of it, if this user runs one in this
-    /// worktree, else ours; and whose it is.
+    /// Returns the PATH of a program, and a word that says whose it is: that of a running process
+    /// of the program, if this user has one in this worktree, else ours.
     fn path_of(&self) -> (OsString, String) {
         let (program, here) = (self.program, self.here);
         let own = rustix::process::geteuid().as_raw();
@@ -261,8 +260,8 @@ impl Settings<'_> {
         found.next().unwrap_or_else(ours)
     }
 
-    /// Returns where a program keeps the settings of the user: as a variable says, else in a
-    /// directory of the home.
+    /// Returns the directory in which a program keeps the settings of the user: the one that a
+    /// variable names, else one in the home.
     fn home(&self, variable: &str, directory: &str) -> Option<PathBuf> {
         let named = self.variable(variable).map(PathBuf::from);
         named.or_else(|| Some(PathBuf::from(self.variable("HOME")?).join(directory)))
@@ -306,10 +305,11 @@ impl Settings<'_> {
             command.env_remove(variable);
         }
         for variable in ["CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"] {
-            match variable.to_ascii_lowercase().starts_with(&name.to_string()) {
-                true => command.env(variable, self.here),
-                false => command.env_remove(variable),
-            };
+            if variable.to_ascii_lowercase().starts_with(&name.to_string()) {
+                command.env(variable, self.here);
+            } else {
+                command.env_remove(variable);
+            }
         }
         if self.service.located().why == Why::Asked {
             command.env("TENURE_STORE", url);
@@ -338,7 +338,8 @@ impl Settings<'_> {
     }
 }
 
-/// Returns true if the event of a session that never was is in the store, and takes it out again.
+/// Returns true if the event that was sent is in the store. Its session never was, so its record is
+/// removed.
 async fn arrived(keeper: &Keeper, session: &str) -> Result<bool> {
     let records = keeper.records("agents")?;
     let key = agent_key(session)?;
@@ -359,11 +360,11 @@ async fn arrived(keeper: &Keeper, session: &str) -> Result<bool> {
 /// A hook of ours in the settings of a program.
 struct Hook {
     event: &'static str,
-    /// Its group in the list of the event, and its place in the group.
+    /// The index of its group in the list of the event, and its index in the group.
     place: (usize, usize),
     command: String,
     timeout: Option<u64>,
-    /// The group that it is in.
+    /// The matcher of its group, if it has one.
     matcher: Option<String>,
 }
 

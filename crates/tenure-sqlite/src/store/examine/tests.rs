@@ -29,7 +29,8 @@ async fn found(store: &SqliteStore, name: &str) -> Examined {
     one.unwrap_or_else(|| panic!("{name}: {all:?}")).clone()
 }
 
-/// Folds the log, so that the file alone is the database, and says where something begins in it.
+/// Folds the log, so that the file alone is the database, and returns the page at which a table or
+/// an index begins in it.
 fn page_of(store: &SqliteStore, name: &str) -> u64 {
     let other = rusqlite::Connection::open(&store.inner.path).unwrap();
     let folded = "PRAGMA wal_checkpoint(TRUNCATE)";

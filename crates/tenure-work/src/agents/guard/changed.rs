@@ -1,12 +1,12 @@
 //! Files of others that a command of the shell has changed.
 //!
-//! A guard does not see what a command of the shell writes. So the files that other agents edit are
-//! looked at before it and after it. One that is different by then is told to the agent: not a
+//! A guard does not see what a command of the shell writes. The files that other agents edit are
+//! therefore looked at before it and after it. If one differs then, the agent is told: not a
 //! refusal, which would come too late, but a reason to look.
 //!
-//! What was seen before a command is kept in a file for that one call of the tool, as a session may
-//! run several at once. It is removed after the command, or a day later where a hook never heard of
-//! its end. Nothing else depends on it: one that is lost or torn means that nothing is told.
+//! A snapshot from before a command is kept in a file for that one call of the tool, as a session
+//! may run several at once. It is removed after the command, or a day later if no hook learned of
+//! its end. Nothing else depends on it: if it is lost or torn, the agent is told nothing.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -25,19 +25,19 @@ use super::shown;
 use crate::agents::event::HookEvent;
 use crate::agents::processor::is_edit;
 
-/// More files than this are not looked at.
+/// The largest number of files that are looked at.
 const WATCHED_MAX: usize = 2000;
-/// The time after which a command is taken for one whose end no hook heard of.
+/// The time after which a snapshot is removed, as no hook learned of its command's end.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A file that an agent edits, as it was before a command of the shell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watched {
-    /// The file.
+    /// The path of the file.
     path: PathBuf,
     /// The agent that edits it.
     owner: Owner,
-    /// The inode, length and time of its last change.
+    /// The inode, length and time of the last change; `None` if there was no file.
     stamp: Option<(u64, u64, i128)>,
 }
 
@@ -45,7 +45,7 @@ pub struct Watched {
 ///
 /// # Errors
 ///
-/// Those of the store.
+/// Errors of the store.
 pub async fn look(keeper: &Keeper) -> Result<Vec<Watched>> {
     let mut query = Query::default()
         .with_prefix("file:")
@@ -71,7 +71,7 @@ pub async fn look(keeper: &Keeper) -> Result<Vec<Watched>> {
     Ok(watched)
 }
 
-/// Returns what to tell an agent whose command has changed files of others, or `None` if it has
+/// Returns the message for an agent whose command has changed files of others, or `None` if it has
 /// not.
 pub fn told(before: &[Watched], owner: &Owner) -> Option<String> {
     let others = before.iter().filter(|watched| watched.owner != *owner);
@@ -96,15 +96,15 @@ fn stamp(path: &Path) -> Option<(u64, u64, i128)> {
     Some((found.ino(), found.len(), changed))
 }
 
-/// The file with what was seen before one call of a tool.
+/// The file with the state of watched files before one call of a tool.
 pub struct Snapshot {
     directory: PathBuf,
     path: PathBuf,
 }
 
 impl Snapshot {
-    /// Returns that of the call which an event is about, in the user's state directory. Calls
-    /// without an id of their own are told apart by their command.
+    /// Returns the snapshot for the call of an event, in the user's state directory. Calls without
+    /// an id of their own are told apart by their command.
     pub fn new(state_directory: &Path, event: &HookEvent) -> Self {
         let id = event.text(&["tool_use_id", "toolUseId", "tool_call_id", "call_id"]);
         let command = || event.shell_command().unwrap_or_default();
@@ -117,11 +117,11 @@ impl Snapshot {
         }
     }
 
-    /// Writes what was seen.
+    /// Writes the files as they were seen.
     ///
     /// # Errors
     ///
-    /// `Io` where it cannot be written.
+    /// `Io` if the file cannot be written.
     pub fn write(&self, watched: &[Watched]) -> Result<()> {
         let failed = |source| Error::io("write", &self.path, source);
         self.remove().map_err(failed)?;
@@ -142,7 +142,7 @@ impl Snapshot {
             .map_err(failed)
     }
 
-    /// Returns what was seen, once.
+    /// Returns the files as they were seen, and removes the snapshot.
     pub fn take(&self) -> Vec<Watched> {
         let text = fs::read(&self.path).unwrap_or_default();
         let _ = self.remove();
@@ -156,7 +156,7 @@ impl Snapshot {
         }
     }
 
-    /// Removes the files of commands whose end no hook heard of.
+    /// Removes the snapshots of commands whose end no hook learned of.
     fn remove_old(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.directory)?.flatten() {
             let modified = entry

@@ -1,22 +1,20 @@
 //! Heavy commands, which go through a slot.
 //!
 //! A line of the shell is read by its grammar (`shell`). A simple command that begins with the
-//! words of a rule is heavy, unless it runs under the slot of that rule already. Programs such as
-//! `timeout` and `env` before it are looked through, and so are the scripts of `sh -c`,
-//! here-documents that a shell reads, and `find -exec`: the table is in
-//! [`runners`](super::runners).
+//! words of a rule is heavy, unless it runs under the slot of that rule already. The reader looks
+//! through programs such as `timeout` and `env` before it, the scripts of `sh -c`, here-documents
+//! that a shell reads, and `find -exec`: the table is in [`runners`](super::runners).
 //!
-//! What is to be run instead is the same line, with `tenure run --slot NAME:N --` before the whole
-//! simple command: after the variables that are set for it, which then count for both, and before
-//! `timeout`, so that the wait for the slot is not counted. Slots are put around each other in
-//! their order.
+//! The line to run instead has `tenure run --slot NAME:N --` before the whole simple command: after
+//! the variables that are set for it, which then count for both, and before `timeout`, so that the
+//! wait for the slot is not counted. Several slots are put around each other in their order.
 //!
 //! # Limitations
 //!
-//! Not recognised is what `eval`, `trap`, an alias, a function, a variable or a script in a file
-//! hides, nor what a pipe gives to a shell. A command after a name of a function that the same line
-//! makes is that function's. A `tenure run` with another slot and locks gets the slot around it;
-//! where that is against the order of the slots it says so, and the line has to be written with one
+//! A command is not recognised if `eval`, `trap`, an alias, a function, a variable or a script in a
+//! file hides it, or a pipe gives it to a shell. A command with the name of a function that the
+//! line makes is that function. A `tenure run` with another slot and locks gets the slot around it;
+//! if that is against the order of the slots it says so, and the line has to be written with one
 //! slot. After `exec`, `command`, `nohup` and `setsid` tenure is looked up in a `PATH` that is set
 //! for them.
 
@@ -24,7 +22,7 @@ use super::runners::{Place, Run, program, run_by};
 use super::shell::{self, Command, Script, UNKNOWN, Unreadable, Word};
 use tenure::request::command_line;
 
-/// A rule: what a heavy command begins with, and the slot it goes through.
+/// A rule: the words that a heavy command begins with, and the slot it goes through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandRule {
     /// The words, such as `cargo` and `test|t`: each may be one of several.
@@ -42,7 +40,7 @@ impl CommandRule {
         }
     }
 
-    /// Returns the command as it is mostly written: with the first of several words.
+    /// Returns the command as it is mostly written: with the first of each word's alternatives.
     pub fn shown(&self) -> String {
         let first = |word: &String| word.split('|').next().unwrap_or_default().to_owned();
         let words: Vec<String> = self.words.iter().map(first).collect();
@@ -54,13 +52,13 @@ impl CommandRule {
     }
 }
 
-/// The largest number of programs around a command: each is run by the one before it.
+/// The largest number of programs around a command, each run by the one before it.
 const DEPTH_MAX: usize = 50;
 
 /// The heavy commands of a simple command, and the place where `tenure run` goes.
 struct Heavy<'a> {
     at: usize,
-    /// True if that place is under a `tenure run` of the line.
+    /// True if the place is under a `tenure run` of the line.
     is_under_run: bool,
     rules: Vec<&'a CommandRule>,
 }
@@ -70,7 +68,7 @@ struct Heavy<'a> {
 ///
 /// # Errors
 ///
-/// `Unreadable` for a line that is not understood: nothing is known of it then.
+/// `Unreadable` for a line that is not understood: nothing in it is known then.
 pub fn instead<'a>(
     line: &str,
     rules: &'a [CommandRule],
@@ -86,7 +84,7 @@ pub fn instead<'a>(
         let run =
             |rule: &&CommandRule| format!("tenure run --slot {} -- ", command_line([&rule.slot]));
         let runs: String = heavy.rules.iter().map(run).collect();
-        // A path without tenure in it must not be the one that it is looked up in.
+        // tenure must not be looked up in a `PATH` that may not have it.
         let is_first = command
             .words
             .first()
@@ -111,17 +109,17 @@ fn loses_path(command: &Command) -> bool {
     assignments.any(|it| it.text.starts_with("PATH=") && !it.text[1..].contains("PATH"))
 }
 
-/// What a command runs under.
+/// The programs and slots that a command runs under.
 #[derive(Default)]
 struct Around<'a> {
     /// The slots that are held.
     slots: Vec<&'a str>,
-    /// The number of programs.
+    /// The number of programs around the command.
     depth: usize,
 }
 
 impl<'a> Around<'a> {
-    /// Returns what a command runs under that is run by one more program, which may hold a slot.
+    /// Returns the surroundings with one more program, which may hold a slot.
     fn with(&self, slot: Option<&'a str>) -> Self {
         Self {
             slots: self.slots.iter().copied().chain(slot).collect(),
@@ -130,7 +128,7 @@ impl<'a> Around<'a> {
     }
 }
 
-/// Returns what of a command is heavy.
+/// Returns the heavy part of a command.
 fn heavy_command<'a>(
     command: &Command,
     script: &Script,
@@ -211,7 +209,7 @@ fn heavy_words<'a>(
     Ok((!heavy.rules.is_empty()).then_some(heavy))
 }
 
-/// Returns what is heavy under a call of `tenure`: what its slot does not cover.
+/// Returns the heavy part under a call of `tenure` that its slot does not cover.
 fn heavy_under_run<'a>(
     words: &[Word],
     input: Option<&str>,
@@ -233,15 +231,16 @@ fn heavy_under_run<'a>(
         return Ok(None);
     };
     let is_after = |slot: &str| heavy.rules[0].slot_name() > slot.split(':').next().unwrap_or(slot);
-    Ok(Some(match slot.is_some_and(is_after) {
-        true => Heavy {
+    Ok(Some(if slot.is_some_and(is_after) {
+        Heavy {
             is_under_run: true,
             ..heavy
-        },
-        false => Heavy {
+        }
+    } else {
+        Heavy {
             at: words[0].at,
             ..heavy
-        },
+        }
     }))
 }
 
@@ -261,7 +260,7 @@ const MAKERS: [&str; 6] = ["make", "gmake", "ninja", "just", "task", "rake"];
 /// Programs whose `run NAME` is their `NAME`.
 const SCRIPTED: [&str; 4] = ["npm", "pnpm", "yarn", "bun"];
 
-/// Options whose value is the next word, of some programs and of all others.
+/// The options whose value is the next word, for some programs and for all others.
 const VALUED: [(&str, &[&str]); 10] = [
     (
         "cargo",
@@ -330,8 +329,8 @@ const VALUED: [(&str, &[&str]); 10] = [
     ),
 ];
 
-/// Returns true if a command begins with these words. Options between them do not count: `cargo
-/// +nightly -q test`.
+/// Returns true if a command begins with these words. Options between the words do not count:
+/// `cargo +nightly -q test`.
 fn begins_with(command: &[Word], words: &[String]) -> bool {
     let (Some((program, mut rest)), Some((wanted, mut more))) = (
         command

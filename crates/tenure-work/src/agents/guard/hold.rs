@@ -5,28 +5,28 @@
 //!
 //! # Steps, before an edit and when a person is asked to allow it
 //!
-//! 1. Who holds `file:PATH` is looked up for each file.
-//! 2. Another owner holds one of them: the edit is denied, and nothing is taken. A lease of another
-//!    whose time is over counts for nothing.
-//! 3. What the agent holds already gets its full time again. One that a person is breaking: the
-//!    edit is denied, with who breaks it and why. One that another hook of the agent has in hand is
-//!    taken over ([`Keeper::take_over`]).
-//! 4. What nobody holds is taken as a set, all or none, without waiting.
-//! 5. If somebody came in between, everything begins anew at 1, some times.
+//! 1. For each file the holder of `file:PATH` is looked up.
+//! 2. If another owner holds one of them, the edit is denied, and nothing is taken. A lease of
+//!    another owner whose time is over does not count.
+//! 3. A lease that the agent holds already gets its full time again. If a person is breaking it,
+//!    the edit is denied, with the person and the reason. A lease that another hook of the agent
+//!    has in hand is taken over ([`Keeper::take_over`]).
+//! 4. The files that have no holder are taken as a set, all or none, without waiting.
+//! 5. If another came in between, everything begins anew at 1, [`PASSES_MAX`] times at most.
 //!
-//! An edit is granted only after a pass in which every file was renewed, taken over or taken.
-//! Nothing but its time, the agent itself and a person ends such a lease.
+//! An edit is granted only after a pass in which every file was renewed, taken over or taken. Only
+//! its time, the agent itself or a person ends such a lease.
 //!
-//! | a hook is killed, stopped or too late | it leaves | the next hook of its agent |
+//! | a hook is killed, stopped or too late | leases it leaves | action of the agent's next hook |
 //! |---|---|---|
-//! | before 4 | what was there | |
-//! | in 4, before the set is bound | leases in its hand: until its session is proved dead, on PostgreSQL for 30 s | takes them over |
+//! | before 4 | the leases that were there | |
+//! | in 4, before the set is bound | leases in its hand, until its session is proved dead, on PostgreSQL for 30 s | takes them over |
 //! | after 4 | leases that run out by themselves | renews them |
 //!
-//! Two hooks of one agent at once: the later takes over what the earlier has in hand. The earlier
-//! then finds its leases over, and begins anew. So no hook relies on a lease that another one may
-//! still give back; a hook that is late ends without giving back anything, since its leases may be
-//! bound by then, and renewed by another.
+//! If two hooks of one agent run at once, the later takes over the leases that the earlier has in
+//! hand. The earlier then finds its leases over, and begins anew. No hook therefore relies on a
+//! lease that another one may still give back. A hook that is late gives nothing back, since its
+//! leases may be bound by then, and renewed by another.
 //!
 //! # Limitations
 //!
@@ -48,48 +48,49 @@ use crate::agents::processor::is_edit;
 
 /// The time that a file is held after its last edit.
 pub const EDIT_TTL: Duration = Duration::from_secs(10 * 60);
-/// The time that a file is held after a person was asked to allow an edit. Its tool is used without
-/// another hook.
+/// The time that a file is held after a person was asked to allow an edit. Its tool is then used
+/// without another hook.
 pub const ASKED_TTL: Duration = Duration::from_secs(60 * 60);
-/// An edit of more files is not guarded.
+/// The largest number of files of an edit that is guarded.
 const FILES_MAX: usize = 200;
-/// How often an edit begins anew. Each time another hook got further, so that few are needed.
+/// The largest number of passes of one edit. Before each new pass another hook got further, so few
+/// are needed.
 const PASSES_MAX: usize = 20;
 
-/// Whether an edit may go on.
+/// The decision about an edit.
 #[derive(Debug)]
 pub enum EditDecision {
-    /// It may: the files are held now.
+    /// The edit may go on: the files are held now.
     Granted,
-    /// It may not: another holds this lease.
+    /// The edit may not go on: another owner holds this lease.
     Denied(Box<Lease>),
-    /// It may not: a person is breaking this lease of the agent, for this reason.
+    /// The edit may not go on: a person is breaking this lease of the agent, for this reason.
     Broken(Box<Lease>, String),
 }
 
 /// A file that its agent did not hold when it had edited it.
 #[derive(Debug)]
 pub struct Unheld {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     /// The lease that is in the way now, if there is one.
     pub lease: Option<Lease>,
-    /// Who is breaking the lease of the agent, and why.
+    /// The person who is breaking the agent's lease, and the reason, if that is so.
     pub broken: Option<String>,
 }
 
-/// The state of a lease of the agent after it was to get new time.
+/// The state of a lease of the agent after a try to give it new time.
 enum Kept {
-    /// It has it.
+    /// The lease has its new time.
     Held,
-    /// A person is breaking it, for this reason.
+    /// A person is breaking the lease, for this reason.
     Broken(String),
-    /// It is over, or it has changed hands within the agent.
+    /// The lease is over, or it has changed hands within the agent.
     Gone,
 }
 
-/// Holds the files for the owner of the session, for this time from now on: all of them, or none
-/// more than before.
+/// Holds the files for the owner of the session, for `ttl` from now on: all of them, or no more
+/// than before.
 ///
 /// # Errors
 ///
@@ -116,7 +117,7 @@ pub async fn hold(
     })
 }
 
-/// Goes through the files once. Returns `None` if somebody came in between.
+/// Goes through the files once. Returns `None` if another came in between.
 async fn hold_once(
     keeper: &Keeper,
     session: &Session,
@@ -169,7 +170,7 @@ async fn hold_once(
     }
 }
 
-/// Returns the lease of the agent on a file, and that of another.
+/// Returns the lease of the agent on a file, and the lease of another owner.
 async fn holders(
     keeper: &Keeper,
     session: &Session,
@@ -181,11 +182,11 @@ async fn holders(
     Ok((own.pop(), others.pop()))
 }
 
-/// Gives a lease of the agent its full time again, whoever of its hooks has it in hand.
+/// Gives a lease of the agent its full time again, whichever of its hooks has it in hand.
 async fn keep(keeper: &Keeper, session: &Session, lease: &Lease, ttl: Duration) -> Result<Kept> {
     let owner = Some(session.owner());
     let is_broken = lease.state == LeaseState::Revoking;
-    // What the agent took otherwise, as by a run, has its own rules.
+    // A lease that the agent took otherwise, as by a run, has its own rules.
     if !is_edit(lease) && !is_broken {
         return Ok(Kept::Held);
     }
@@ -204,13 +205,13 @@ async fn keep(keeper: &Keeper, session: &Session, lease: &Lease, ttl: Duration) 
     }
 }
 
-/// Returns a time to live as an automated owner may have it.
+/// Returns a time to live, cut to the limit for automated owners.
 fn at_most(keeper: &Keeper, ttl: Duration) -> Duration {
     ttl.min(keeper.settings().automated.ttl_max)
 }
 
-/// Returns the files that were edited and that the agent does not hold. The others are held for
-/// some time from now on.
+/// Returns the files that were edited and that the agent does not hold. The other files are held
+/// for [`EDIT_TTL`] from now on.
 ///
 /// # Errors
 ///
@@ -245,8 +246,8 @@ fn resource_of(path: &Path) -> Result<Resource> {
         .map_err(|error| Error::BadInput(error.to_string()))
 }
 
-/// Returns what an agent is asked to do as the purpose of a lease, whatever was typed: on one line,
-/// and cut to the limit.
+/// Returns the agent's task as the purpose of a lease: on one line, and cut to the limit, whatever
+/// was typed.
 fn kept_purpose(task: &str) -> String {
     let purpose = task.replace(char::is_control, " ");
     purpose[..purpose.floor_char_boundary(PURPOSE_BYTES_MAX)].to_owned()

@@ -1,9 +1,10 @@
-//! Guards: what is asked before a tool is used.
+//! Guards: checks before a tool is used.
 //!
-//! A guard is a rule between honest programs. It sees what an agent's hooks tell it: the command
-//! lines and edits of its tools. It does not see what a script does, and a program without hooks is
-//! not asked. Where a guard cannot decide, since the store is away or the lock of the agent is not
-//! free, the tool goes on, and the agent's program is told, or the tool is refused: as it is set.
+//! A guard is a rule between honest programs. It sees the command lines and edits of an agent's
+//! tools, as the agent's hooks report them. It does not see the effects of a script, and does not
+//! check programs without hooks. If a guard cannot decide, since the store is away or the lock of
+//! the agent is not free, a setting says what happens: the tool goes on, and the agent's program is
+//! told; or the tool is refused.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -28,13 +29,16 @@ pub use commands::{CommandRule, instead};
 pub use hold::{ASKED_TTL, EDIT_TTL, EditDecision, Unheld, hold, unheld};
 pub use tools::{Edits, edits};
 
-/// Returns a path as an agent is told it: what is no printable character in a file name is no line
-/// of the message.
+/// Returns a path as an agent is told it. Characters that cannot be printed are escaped, so that a
+/// file name adds no line to the message.
 pub fn shown(path: &Path) -> String {
     let path = path.to_string_lossy();
-    let escaped = path.chars().map(|c| match c.is_control() {
-        true => c.escape_default().to_string(),
-        false => c.to_string(),
+    let escaped = path.chars().map(|c| {
+        if c.is_control() {
+            c.escape_default().to_string()
+        } else {
+            c.to_string()
+        }
     });
     escaped.collect()
 }

@@ -2,19 +2,20 @@
 
 use super::shell::{UNKNOWN, Word};
 
-/// Where `tenure run` goes in a command that such a program runs.
+/// The place of `tenure run` in a command that such a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Before the program.
+    /// It goes before the program.
     Before,
-    /// After it: it is no program but a command of the shell, or what it runs outlives it.
+    /// It goes after the program, which is a command of the shell, or ends before the command that
+    /// it runs.
     After,
 }
 
-/// A program that runs a command, and what is before that among its words.
+/// A program that runs a command, and the words that come before that.
 struct Runner {
     name: &'static str,
-    /// The number of its own words before the command, options aside.
+    /// The number of the program's own words before the command, without options.
     own: usize,
     /// Options whose value is the next word.
     valued: &'static [&'static str],
@@ -109,7 +110,7 @@ pub fn program(word: &Word) -> &str {
     word.text.rsplit('/').next().unwrap_or_default()
 }
 
-/// What a program runs.
+/// The thing that a program runs.
 pub enum Run<'a> {
     /// A command, which is the rest of the words.
     Words(&'a [Word], Place),
@@ -119,8 +120,8 @@ pub enum Run<'a> {
     Split(&'a str, &'a [Word]),
 }
 
-/// Returns what a command runs, if it runs something by its words. `input` is the text that it
-/// reads.
+/// Returns the command or script that a command runs, if its words say so. `input` is the text that
+/// it reads.
 pub fn run_by<'a>(words: &'a [Word], input: Option<&'a str>) -> Option<Run<'a>> {
     let (first, rest) = words.split_first()?;
     match program(first) {
@@ -136,7 +137,7 @@ pub fn run_by<'a>(words: &'a [Word], input: Option<&'a str>) -> Option<Run<'a>> 
             let at = rest.iter().position(is_run)?;
             return Some(Run::Words(&rest[at + 1..], Place::Before));
         }
-        // Where a command is, not what it does.
+        // `command -v` only asks where a command is.
         "command" if rest.first().is_some_and(|word| word.text.starts_with('-')) => return None,
         _ => {}
     }
@@ -169,7 +170,7 @@ pub fn run_by<'a>(words: &'a [Word], input: Option<&'a str>) -> Option<Run<'a>> 
     (!rest.is_empty()).then_some(Run::Words(rest, runner.place))
 }
 
-/// Returns what `env -S` runs.
+/// Returns the text and the words that `env -S` runs.
 fn split_of<'a>(option: &'a str, after: &'a [Word]) -> Option<Run<'a>> {
     let attached = option.strip_prefix("--split-string=").or_else(|| {
         let attached = option.strip_prefix("-S").or(option.strip_prefix("-vS"))?;
@@ -185,7 +186,7 @@ fn split_of<'a>(option: &'a str, after: &'a [Word]) -> Option<Run<'a>> {
     }
 }
 
-/// Returns true for a variable that is set among the words, or that may be.
+/// Returns true for a word that sets a variable, or may set one.
 fn is_setting(text: &str) -> bool {
     let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let is_set = |(name, _): (&str, &str)| !name.is_empty() && is_name(name);

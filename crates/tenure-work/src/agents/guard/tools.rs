@@ -1,9 +1,9 @@
 //! Tools that edit files, and how they name them.
 //!
-//! A tool is known by its name without case and punctuation, whatever program has it. That of an
-//! MCP server is known by what follows the server: `mcp__filesystem__edit_file`. `[guard.tools]`
-//! says of other tools, and instead of the table, whether they edit, and which field names the
-//! file.
+//! A tool is known by its name without case and punctuation, whatever program has it. A tool of an
+//! MCP server is known by the name after the server's: `mcp__filesystem__edit_file`.
+//! `[guard.tools]` says for other tools, and against the table, whether they edit, and which field
+//! names the file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::runners::{Run, program, run_by};
 use super::shell;
 use crate::agents::event::{HookEvent, plain};
 
-/// Fields that name a file, of tools that differ in it between programs.
+/// The fields that may name a file, as programs differ in that.
 const PATHS: [&str; 8] = [
     "file_path",
     "filePath",
@@ -26,7 +26,7 @@ const PATHS: [&str; 8] = [
     "target_notebook",
     "filename",
 ];
-/// Fields with a text that is to be written.
+/// The fields with a text to write.
 const TEXTS: [&str; 12] = [
     "content",
     "contents",
@@ -77,15 +77,16 @@ const TOOLS: [Tool; 22] = [
 /// The files that a tool is about to edit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edits {
-    /// The files, as they are found on this machine.
+    /// The paths of the files on this machine.
     pub files: Vec<PathBuf>,
-    /// The field that names a file which the tool may edit: it has a text besides, and nothing says
-    /// what it does.
+    /// The field that names a file of an unknown tool, which has a text field besides: the tool may
+    /// edit the file.
     pub unknown: Option<&'static str>,
 }
 
 /// Returns the files that a tool is about to edit. A path is relative to the directory of the
-/// event, or else to `here`. `settings` are those of tools: `edits FIELD` or `reads`.
+/// event, or else to `here`. `settings` has a word for each tool that is set: `edits FIELD` or
+/// `reads`.
 pub fn edits(event: &HookEvent, here: Option<&Path>, settings: &BTreeMap<String, String>) -> Edits {
     let directory = event.cwd().or_else(|| here.map(Path::to_owned));
     let input = event.tool_input();
@@ -127,7 +128,7 @@ pub fn edits(event: &HookEvent, here: Option<&Path>, settings: &BTreeMap<String,
     found
 }
 
-/// Returns the name of a tool without that of its server: `mcp__SERVER__TOOL`, `MCP:TOOL`,
+/// Returns the name of a tool without its server's name: `mcp__SERVER__TOOL`, `MCP:TOOL`,
 /// `SERVER.TOOL`.
 fn after_server(tool: &str) -> &str {
     let name = tool.rsplit("__").next().unwrap_or(tool);
@@ -154,11 +155,11 @@ fn patched(patch: &str) -> impl Iterator<Item = &str> {
     lines.filter_map(move |line| named(line).map(|length| line[length..].trim_start()))
 }
 
-/// A script inside of more scripts is not looked at.
+/// The largest number of scripts around one that is still looked at.
 const SCRIPTS_MAX: usize = 10;
 
-/// Returns the patches that a line of the shell gives to `apply_patch`, each with the directory it
-/// is in by then. `depth` is the number of scripts around it.
+/// Returns the patches that a line of the shell gives to `apply_patch`, each with the directory
+/// that the line is in by then. `depth` is the number of scripts around the line.
 fn patches(line: &str, directory: Option<&Path>, depth: usize) -> Vec<(Option<PathBuf>, String)> {
     let mut directory = directory.map(Path::to_owned);
     if !line.contains("apply") || depth > SCRIPTS_MAX {
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!(both, [here.join("real/a"), here.join("real/b")]);
         assert!(of("Read", json!({"file_path": "real/a"})).is_empty());
         assert!(of("Bash", json!({"command": "rm real/a"})).is_empty());
-        // Without a directory in the event that of the hook counts.
+        // Without a directory in the event the hook's directory counts.
         let relative = event("Edit", json!({"file_path": "real/a"}), None);
         assert_eq!(edits(&relative, Some(&here), &BTreeMap::new()).files, a);
     }

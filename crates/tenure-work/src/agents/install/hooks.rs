@@ -12,14 +12,14 @@ use super::program::{COMMAND, ON_FAILURE, ProgramSettings};
 /// The text of a file, and the events that were changed in it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// `None` if there is to be no file.
+    /// The text, or `None` if there is to be no file.
     pub text: Option<String>,
     /// The events whose hooks were changed.
     pub events: Vec<&'static str>,
 }
 
-/// Adds the hooks that are missing, and has those that are there fail as they should; `old` is the
-/// text of the file, if it is there.
+/// Adds the hooks that are missing, and gives existing hooks the right way to fail. `old` is the
+/// text of the file, if that exists.
 pub fn add(
     program: Program,
     when_unsure: WhenUnsure,
@@ -37,16 +37,15 @@ pub fn add(
     let root = Node::parse(old);
     let missing = |event: &&&str| ours(program, old, event).is_none();
     let mut events: Vec<&str> = program.events().iter().filter(missing).copied().collect();
-    let mut text = match root.is_object() && root.items().is_empty() {
-        true => {
-            let whole = whole(program, when_unsure);
-            let mut text = old.to_owned();
-            for (key, value) in whole.as_object().into_iter().flatten() {
-                text = insert(&text, &Node::parse(&text), Some(key), value);
-            }
-            text
+    let mut text = if root.is_object() && root.items().is_empty() {
+        let whole = whole(program, when_unsure);
+        let mut text = old.to_owned();
+        for (key, value) in whole.as_object().into_iter().flatten() {
+            text = insert(&text, &Node::parse(&text), Some(key), value);
         }
-        false => add_each(program, when_unsure, old.to_owned(), &events, path)?,
+        text
+    } else {
+        add_each(program, when_unsure, old.to_owned(), &events, path)?
     };
     for event in program.events() {
         if let Some(changed) = with_on_failure(program, when_unsure, &text, event) {
@@ -60,7 +59,7 @@ pub fn add(
     })
 }
 
-/// Returns the text with a hook of ours failing as it should, or `None` if it does.
+/// Returns the text with the right way to fail for a hook of ours, or `None` if it has that.
 fn with_on_failure(
     program: Program,
     when_unsure: WhenUnsure,
@@ -129,7 +128,8 @@ pub fn take_out(program: Program, old: &str) -> Changed {
     }
 }
 
-/// The position of a hook: its index in the list of the event, and in its group if it is in one.
+/// The position of a hook: its index in the list of the event, and its index in a group, if it is
+/// in one.
 struct HookPosition {
     entry: usize,
     in_group: Option<usize>,
@@ -168,7 +168,7 @@ fn ours(program: Program, text: &str, event: &str) -> Option<HookPosition> {
     })
 }
 
-/// Returns the text without a hook, or `None` if nothing is left that was not made with it.
+/// Returns the text without a hook, or `None` if the rest was made with the hook.
 fn without(text: &str, event: &str, position: &HookPosition) -> Option<String> {
     let root = Node::parse(text);
     let hooks = root.get("hooks")?;
@@ -186,8 +186,7 @@ fn without(text: &str, event: &str, position: &HookPosition) -> Option<String> {
     if hooks.items().len() > 1 || !hooks.is_made_here(text) {
         return Some(remove(text, hooks, index(hooks, event)?));
     }
-    // A version after the hooks was made with them: a person that writes one by hand writes it
-    // first.
+    // A version after the hooks was made with them: a person writes a version before the hooks.
     let alone = match root.items() {
         [_] => true,
         [first, second] => first.key == "hooks" && second.key == "version",
@@ -209,18 +208,20 @@ fn whole(program: Program, when_unsure: WhenUnsure) -> Value {
     let entry = |event| json!([program.entry(event, when_unsure)]);
     let hooks = events.map(|event| ((*event).to_owned(), entry(event)));
     let hooks = Value::Object(hooks.collect());
-    match program.has_version() {
-        true => json!({"hooks": hooks, "version": 1}),
-        false => json!({ "hooks": hooks }),
+    if program.has_version() {
+        json!({"hooks": hooks, "version": 1})
+    } else {
+        json!({ "hooks": hooks })
     }
 }
 
 fn require(holds: bool, path: &str, what: &str, expected: &str) -> Result<()> {
-    match holds {
-        true => Ok(()),
-        false => Err(Error::BadInput(format!(
+    if holds {
+        Ok(())
+    } else {
+        Err(Error::BadInput(format!(
             "{path}: {what} is not {expected}; nothing is changed"
-        ))),
+        )))
     }
 }
 
@@ -228,7 +229,7 @@ fn require(holds: bool, path: &str, what: &str, expected: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Adds, adds again, and takes out.
+    /// Adds the hooks, adds them again, and takes them out.
     fn there_and_back(program: Program, old: Option<&str>) -> Option<String> {
         let allow = WhenUnsure::Allow;
         let add = |program, old, path| add(program, allow, old, path);

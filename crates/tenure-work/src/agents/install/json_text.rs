@@ -1,8 +1,8 @@
-//! JSON as text: where each value is, so that a change touches nothing else.
+//! JSON as text, with the place of each value, so that a change touches nothing else.
 //!
-//! A container that this module makes has white space after its opening bracket; what is put into
-//! an empty one that was there is put right after it. So a removal knows which containers to leave
-//! behind.
+//! A container that this module makes has white space after its opening bracket. A part that is put
+//! into an existing empty container follows its bracket directly. A removal therefore knows which
+//! containers to leave behind.
 
 use std::ops::Range;
 
@@ -73,7 +73,7 @@ impl Node {
     }
 }
 
-/// Returns the text with a part added at the end of a container, laid out as its other parts are.
+/// Returns the text with a part added at the end of a container, laid out like its other parts.
 pub fn insert(text: &str, container: &Node, key: Option<&str>, value: &Value) -> String {
     let unit = unit_of(text);
     let start = container.range.start;
@@ -90,19 +90,18 @@ pub fn insert(text: &str, container: &Node, key: Option<&str>, value: &Value) ->
             }
         }
     };
-    let shown = match on_lines {
-        true => on_lines_of(value, unit, indent),
-        false => {
-            let lines = on_lines_of(value, "", "");
-            lines.split('\n').collect::<Vec<_>>().join(" ")
-        }
+    let shown = if on_lines {
+        on_lines_of(value, unit, indent)
+    } else {
+        let lines = on_lines_of(value, "", "");
+        lines.split('\n').collect::<Vec<_>>().join(" ")
     };
     let key = key.map(|key| format!("{}: ", Value::from(key)));
     let added = format!("{before}{}{shown}", key.unwrap_or_default());
     format!("{}{added}{}", &text[..at], &text[at..])
 }
 
-/// Returns the text without a part of a container, and without what separated it from the others.
+/// Returns the text without a part of a container, and without its comma and blanks.
 pub fn remove(text: &str, container: &Node, index: usize) -> String {
     let items = container.items();
     let range = match (index, items.get(index + 1)) {
@@ -125,7 +124,7 @@ pub fn on_lines_of(value: &Value, unit: &str, indent: &str) -> String {
     shown.replace('\n', &format!("\n{indent}"))
 }
 
-/// Returns the indentation of the first part of the text, else two blanks.
+/// Returns the indentation of the first part of the text, or two blanks if it has none.
 fn unit_of(text: &str) -> &str {
     let root = Node::parse(text);
     let Some(first) = root.items().first() else {
@@ -158,7 +157,7 @@ fn value(tokens: &mut Lexer<'_>, (start, token): (usize, &str)) -> Node {
     Node { range, kind }
 }
 
-/// Reads the parts of a container whose bracket was read, and returns where it ends.
+/// Reads the parts of a container whose bracket was read, and returns the place of its end.
 fn items(tokens: &mut Lexer<'_>, keyed: bool) -> (Vec<Item>, usize) {
     let (mut items, mut end) = (Vec::new(), 0);
     while let Some((start, token)) = tokens.find(|(_, token)| *token != ",") {
@@ -166,7 +165,7 @@ fn items(tokens: &mut Lexer<'_>, keyed: bool) -> (Vec<Item>, usize) {
             return (items, start + 1);
         }
         let (key, first) = match keyed {
-            // A colon is between them.
+            // A colon is between the key and the value.
             true => (serde_json::from_str(token), tokens.nth(1)),
             false => (Ok(String::new()), Some((start, token))),
         };

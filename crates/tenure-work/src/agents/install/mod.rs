@@ -1,18 +1,17 @@
-//! Hooks in the settings of coding agents, as text: what is added, and how exactly that is taken
-//! out again.
+//! Hooks in the settings of coding agents: text that is added, and taken out again exactly.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `program` | the programs: files, events, shapes, sandboxes |
 //! | [`hooks`] | hooks added to a text, and taken out of it |
 //! | `json_text` | JSON as text, changed in one place |
-//! | [`tenure_toml`] | what `tenure.toml` gets |
+//! | [`tenure_toml`] | the text added to `tenure.toml` |
 //!
-//! A file is changed by a text that is put into its own, so that every other byte stays.
+//! A change puts a text into the text of a file, so that every other byte stays.
 //!
 //! # Limitations
 //!
-//! A settings file with comments is no JSON, and refused.
+//! A settings file with comments is no JSON, and is refused.
 
 pub mod hooks;
 mod json_text;

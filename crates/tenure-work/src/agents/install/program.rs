@@ -1,5 +1,5 @@
-//! The coding agents that hooks can be installed for: where each keeps them, in which shape, and
-//! how its sandbox is told.
+//! The coding agents that hooks can be installed for, with the file and shape of their hooks and
+//! the setting of their sandbox.
 //!
 //! | program | file | a hook | timeout in |
 //! |---|---|---|---|
@@ -16,23 +16,23 @@ use serde_json::{Value, json};
 use tenure::config::WhenUnsure;
 use tenure_api::agents::Program;
 
-/// The time that a hook gets, in seconds. It answers within one or two; this is for a machine that
-/// is busy.
+/// The time that a hook gets, in seconds. It answers within one or two; the rest is for a busy
+/// machine.
 const TIMEOUT_S: u32 = 10;
 
-/// The key of a hook of Claude Code 2.1.295 and later that says what becomes of a tool whose hook
-/// does not answer.
+/// The key of a hook that says what becomes of a tool whose hook does not answer, in Claude Code
+/// 2.1.295 and later.
 pub const ON_FAILURE: &str = "onFailure";
 
-/// The beginning of every command: hooks are known by it.
+/// The beginning of every command, by which our hooks are known.
 pub const COMMAND: &str = "tenure agent hook --program";
 
 /// The settings of a program, as far as hooks are concerned.
 pub trait ProgramSettings: Copy {
-    /// Returns the file with its hooks, below the main worktree.
+    /// Returns the file with the program's hooks, below the main worktree.
     fn file(self) -> &'static str;
 
-    /// Returns true if something below the main worktree shows that it is used there.
+    /// Returns true if something below the main worktree shows that the program is used there.
     fn is_used_in(self, worktree: &Path) -> bool;
 
     /// Returns the events that get a hook, by the names that the program has for them.
@@ -41,17 +41,17 @@ pub trait ProgramSettings: Copy {
     /// Returns the command of a hook.
     fn command(self) -> String;
 
-    /// Returns what is added for an event.
+    /// Returns the entry that is added for an event.
     fn entry(self, event: &str, when_unsure: WhenUnsure) -> Value;
 
-    /// Returns what becomes of a tool whose hook does not answer, if the program is to be told:
-    /// without a word the tool goes on.
+    /// Returns the word for a tool whose hook does not answer, if the program needs one: without it
+    /// the tool goes on.
     fn on_failure(self, event: &str, when_unsure: WhenUnsure) -> Option<&'static str>;
 
-    /// Returns true if its file needs a version to count.
+    /// Returns true if the program ignores a file without a version.
     fn has_version(self) -> bool;
 
-    /// Returns how its sandbox is told that a directory may be written.
+    /// Returns the text that tells a person how to let the sandbox write to a directory.
     fn allowing(self, directory: &str) -> String;
 }
 
@@ -121,8 +121,8 @@ impl ProgramSettings for Program {
     fn command(self) -> String {
         let command = format!("{COMMAND} {self}");
         match self {
-            // There, every exit code but 0 refuses the tool call, also that of a `tenure` that is
-            // not installed.
+            // Copilot refuses the tool call at every exit code but 0, also if `tenure` is not
+            // installed.
             Self::Copilot => format!("{command} || true"),
             _ => command,
         }
@@ -176,8 +176,8 @@ impl ProgramSettings for Program {
     }
 }
 
-/// Returns true if a path is there, and is more than a directory with the lock files that
-/// `uninstall` leaves.
+/// Returns true if a path exists, and is more than a directory with the lock files that `uninstall`
+/// leaves.
 fn is_sign(path: &Path) -> bool {
     let is_lock = |name: &str| name.starts_with('.') && name.ends_with(".lock");
     let names = fs::read_dir(path).map(|entries| {

@@ -1,5 +1,5 @@
-//! The text that is put into `tenure.toml`: text before and after what is there, so that comments
-//! stay and it can be taken out exactly.
+//! The text that is put into `tenure.toml`: before and after the existing text, so that comments
+//! stay and the addition can be taken out exactly.
 
 use std::path::Path;
 
@@ -19,7 +19,8 @@ const GUARD_BLOCK: &str = "
 [guard]
 edits = true
 ";
-/// What people may take out of its comment; the rest can be taken out by itself then.
+/// The commented part, which people may uncomment: the rest of the addition can then still be taken
+/// out.
 const COMMANDS_BLOCK: &str = "
 # Commands that agents run only in a slot, and how many run at once:
 # [guard.commands]
@@ -32,9 +33,9 @@ const COMMANDS_BLOCK: &str = "
 /// The text to add, and the obstacles.
 #[derive(Debug, Default)]
 pub struct Addition {
-    /// The new text, if there is one.
+    /// The new text of the file, if it changes.
     pub text: Option<String>,
-    /// The keys that it sets.
+    /// The keys that the addition sets.
     pub added: Vec<String>,
     /// Another store that the file names.
     pub other_store: Option<String>,
@@ -42,7 +43,7 @@ pub struct Addition {
     pub is_guard_kept: bool,
 }
 
-/// Adds what is missing; `old` is the text of the file, if it is there.
+/// Adds the keys that are missing. `old` is the text of the file, if that exists.
 pub fn add(old: Option<&str>, path: &Path) -> Result<Addition> {
     let old = old.unwrap_or_default();
     let Config { store, guard, .. } = Config::parse(old, path)?;
@@ -50,7 +51,7 @@ pub fn add(old: Option<&str>, path: &Path) -> Result<Addition> {
     let mut text = old.to_owned();
     match store {
         None => {
-            // A key after a table would be the table's, so it goes before everything.
+            // A key after a table would belong to the table, so it goes before everything.
             text.insert_str(0, STORE_BLOCK);
             addition.added.push(STORE_KEY.into());
         }
@@ -58,7 +59,7 @@ pub fn add(old: Option<&str>, path: &Path) -> Result<Addition> {
         other => addition.other_store = other,
     }
     let guarded = format!("{text}{GUARD_BLOCK}{COMMANDS_BLOCK}");
-    // A guard that is written in another way cannot be added to by text.
+    // A guard that is written in another form cannot be extended by text.
     match Config::parse(&guarded, path) {
         _ if guard.edits => {}
         Ok(_) => {
@@ -72,8 +73,8 @@ pub fn add(old: Option<&str>, path: &Path) -> Result<Addition> {
     Ok(addition)
 }
 
-/// Takes out what was added and not changed since. Returns the text that is left, and the keys that
-/// went.
+/// Takes out the additions that were not changed since. Returns the text that is left, and the keys
+/// that were removed.
 pub fn take_out(old: &str) -> (String, Vec<String>) {
     let mut text = old.to_owned();
     let mut removed = Vec::new();

@@ -1,8 +1,8 @@
-//! Every crash of a publish on the simulated disk, all ten steps, as the product makes them.
+//! Every crash of a publish on the simulated disk, in all ten steps, as the product makes them.
 //!
-//! The records are a file here that is replaced durably and atomically, as a database does it with
-//! its rows. Locks are real, in a directory of the same path: they end with the process, so there
-//! is nothing to simulate.
+//! The records are a file here that is replaced durably and atomically, as a database does with its
+//! rows. Locks are real, in a real directory with the simulated path: they end with the process, so
+//! there is nothing to simulate.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -28,13 +28,12 @@ use tenure_os::disk::simulated::{Operation, SimulatedDisk, State};
 use super::{Manifest, ManifestState, Progress, Publisher, Request, publish_with, recover};
 
 const OLD: [(&str, &str); 1] = [("old.txt", "old")];
-/// The time of every change, so that two runs write the same.
+/// Returns the time of every change, so that two runs write equal records.
 fn now() -> Timestamp {
     Timestamp::from_millis(1_800_000_000_000)
 }
 
-/// The contents of a directory: the first version, and those that are published one after the
-/// other.
+/// The contents of a directory: the first version, and the versions that are published after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Content {
     Nothing,
@@ -45,8 +44,7 @@ enum Content {
 /// The directory in place, and the state in the manifest.
 type World = (Content, String);
 
-/// A real directory to publish. Its mode is one that a directory cannot be moved with by an
-/// ordinary user.
+/// A real directory to publish, with a mode that keeps an ordinary user from moving it.
 struct Source(tempfile::TempDir);
 
 const SOURCE_MODE: u32 = 0o555;
@@ -68,7 +66,7 @@ impl Source {
 }
 
 impl Drop for Source {
-    /// Else an ordinary user could not remove it.
+    /// Makes the directory writable: an ordinary user could not remove it otherwise.
     fn drop(&mut self) {
         self.set_mode(0o700);
     }
@@ -82,7 +80,7 @@ struct Scene {
     root: tempfile::TempDir,
     sources: Vec<Source>,
     runtime: tokio::runtime::Runtime,
-    /// Only its policy of retries is used.
+    /// The keeper, of which only the policy of retries is used.
     keeper: Keeper,
     asker: Asker,
 }
@@ -123,7 +121,7 @@ impl Process {
         self.publishing.target()
     }
 
-    /// Does something as the publisher of this source.
+    /// Does work as the publisher of this source.
     fn as_publisher<T>(
         &self,
         number: usize,
@@ -165,7 +163,7 @@ impl Process {
         })
     }
 
-    /// Ends what is pending, as every publish does first.
+    /// Ends the pending manifests, as every publish does first.
     fn recover(&self) -> Result<()> {
         let keeper = &self.publishing.0.keeper;
         self.as_publisher(0, async |publisher| {
@@ -224,15 +222,15 @@ impl Process {
     }
 }
 
-/// Records in one file of a simulated disk. Every lease and token is good.
+/// Records in one file of a simulated disk, for which every lease and token is good.
 struct SimulatedRecords {
     disk: SimulatedDisk,
     directory: PathBuf,
 }
 
 impl SimulatedRecords {
-    /// What is read is durable from here on, as it is once a database has committed anything after
-    /// it.
+    /// Records that are read are durable from here on, as they are once a database has committed
+    /// anything after them.
     fn load(&self) -> Result<Vec<Record>> {
         let path = self.directory.join("records");
         let failed = |error| Error::io("read", &path, error);
@@ -250,7 +248,7 @@ impl SimulatedRecords {
         Ok(rows.into_iter().map(record).collect())
     }
 
-    /// Writes all of them as a database does: durably, and wholly or not at all.
+    /// Writes all records as a database does: durably, and wholly or not at all.
     fn save(&self, records: &[Record]) -> Result<()> {
         let row = |record: &Record| {
             let mut body = record.body.clone();
@@ -355,9 +353,10 @@ impl crashes::Protocol for Publishing {
         if seen.1 == "committed" && mode != Some(SOURCE_MODE) {
             return Err(format!("the mode of what is committed is {mode:?}"));
         }
-        match allowed.worlds().contains(&seen) {
-            true => Ok(seen),
-            false => Err(format!("{seen:?} is seen, not {allowed}")),
+        if allowed.worlds().contains(&seen) {
+            Ok(seen)
+        } else {
+            Err(format!("{seen:?} is seen, not {allowed}"))
         }
     }
 
@@ -365,7 +364,7 @@ impl crashes::Protocol for Publishing {
         process.recover()
     }
 
-    /// Recovery makes of a pending manifest what is in place.
+    /// Returns the world after recovery, which ends a pending manifest by the directory in place.
     fn recovered(&self, world: &World, _: usize) -> World {
         let (content, state) = world;
         let state = match (state.as_str(), content) {
@@ -376,14 +375,15 @@ impl crashes::Protocol for Publishing {
         (*content, state.to_owned())
     }
 
-    /// The next publish finds everything in order, and is in place.
+    /// Publishes once more, and checks that everything is in order.
     fn live_on(&self, process: &Process, _: &SimulatedDisk, _: &World) -> Result<(), Violation> {
         process.publish(3).map_err(|error| error.to_string())?;
         let (content, manifest) = (process.content()?, process.manifest(3));
         let committed = manifest.is_some_and(|manifest| manifest.state == ManifestState::Committed);
-        match content == Content::New(3) && committed {
-            true => Ok(()),
-            false => Err(format!("{content:?} after another publish")),
+        if content == Content::New(3) && committed {
+            Ok(())
+        } else {
+            Err(format!("{content:?} after another publish"))
         }
     }
 
@@ -392,8 +392,8 @@ impl crashes::Protocol for Publishing {
     }
 }
 
-/// A publish over what is there, or where nothing is. The target is old or new at every moment, and
-/// the manifest never says `committed` before it is new.
+/// Returns the scenario of a publish over an old directory, or where nothing is. The target is old
+/// or new at every moment, and the manifest never says `committed` before it is new.
 fn scenario(name: &'static str, before: Content) -> Scenario<Publishing> {
     let publishing = Publishing::new();
     let mut start = State::default();
@@ -418,7 +418,7 @@ fn scenario(name: &'static str, before: Content) -> Scenario<Publishing> {
         })
         .by_way_of(between)
         .and_then();
-    // The syncs of the records are those of a database, which are its own matter.
+    // The syncs of the records stand for syncs of a database, which are its own matter.
     scenario.sync_matters = |sync: &Operation| !is_in_store(&sync.path);
     scenario.failure_matters = |failed: &Operation| !is_in_store(&failed.path);
     scenario

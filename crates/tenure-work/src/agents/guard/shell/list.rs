@@ -2,12 +2,12 @@
 
 use super::{Read, Reader};
 
-/// Words that end a list, and begin no command.
+/// The words that end a list, and begin no command.
 const CLOSING: [&str; 8] = ["then", "elif", "else", "fi", "do", "done", "esac", "}"];
 
 impl<'a> Reader<'a> {
-    /// Reads commands up to one of these words, or up to what no command begins with: `)`, `;;`,
-    /// the end.
+    /// Reads commands up to one of these words, or to a text that begins no command: `)`, `;;`, the
+    /// end.
     pub(super) fn list(&mut self, ends: &[&str]) -> Read<()> {
         self.deeper(|reader| {
             loop {
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
             "coproc" => {
                 self.at += word.len();
                 self.blanks();
-                // A name comes before compound commands alone.
+                // Only compound commands may have a name before them.
                 self.attempt(|reader| {
                     reader.word()?;
                     reader.blanks();
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         self.redirections()
     }
 
-    /// Reads what follows the `then` of an `if`.
+    /// Reads the rest of an `if` after its `then`.
     fn branches(&mut self) -> Read<()> {
         loop {
             self.list(&["elif", "else", "fi"])?;
@@ -262,7 +262,7 @@ impl<'a> Reader<'a> {
         self.deeper(Self::command)
     }
 
-    /// Returns what may be a word of the grammar: what is next, up to a blank or an operator.
+    /// Returns the next text up to a blank or an operator, which may be a word of the grammar.
     pub(super) fn reserved(&self) -> &'a str {
         let rest = &self.line[self.at..self.end];
         let is_end = |byte| b" \t\n;&|()<>".contains(&byte);

@@ -1,17 +1,17 @@
 //! The grammar of the shell: the simple commands of a line, wherever they are in it.
 //!
-//! A line is read by the grammar of POSIX and the words of bash, and never run. What is found are
+//! A line is read by the grammar of POSIX and the words of bash, and never run. The reader finds
 //! simple commands: in lists, pipelines, loops, conditions, functions, subshells, and in the
 //! substitutions of any word, also inside of quotes, backquotes, arithmetic and here-documents.
-//! Each says where its words begin, so that something can be put before them.
+//! Each command has the places where its words begin, so that text can be put before them.
 //!
-//! | file | what it reads |
+//! | file | reads |
 //! |---|---|
 //! | `list` | lists, pipelines, compound commands |
 //! | `simple` | simple commands: words, assignments, redirections, here-documents |
 //! | `word` | words: quotes, expansions, substitutions |
 //!
-//! What the grammar does not allow is an error with its place. Nothing is guessed from it: a line
+//! A text that the grammar does not allow is an error with its place. Nothing is guessed: a line
 //! that cannot be read has no commands.
 //!
 //! # Limitations
@@ -26,28 +26,29 @@ mod word;
 use std::cell::Cell;
 use std::fmt;
 
-/// Stands in the text of a word for what is known only when the line runs.
+/// Stands in the text of a word for an expansion, whose value is known only when the line runs.
 pub const UNKNOWN: char = '\0';
-/// A longer line is not read, in bytes: as one argument the kernel passes on half of it.
+/// The longest line that is read, in bytes. The kernel passes on at most half of that as one
+/// argument.
 const LINE_BYTES_MAX: usize = 256 << 10;
 /// The deepest nesting that is read.
 const DEPTH_MAX: usize = 100;
-/// How often each byte of a line may be looked at: `((` may be tried in two ways.
+/// The number of times that each byte of a line may be looked at: `((` may be tried in two ways.
 const LOOKS_MAX: usize = 50;
 
 /// A word of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// The place where it begins.
+    /// The place in the line where the word begins.
     pub at: usize,
     /// The word without its quotes, and with [`UNKNOWN`] in place of expansions.
     pub text: String,
 }
 
-/// A simple command.
+/// A simple command of a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {
-    /// Its words, without assignments and redirections.
+    /// The words, without assignments and redirections.
     pub words: Vec<Word>,
     /// The variables that are set for it, as they are written.
     pub assignments: Vec<Word>,
@@ -75,7 +76,7 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    /// Returns what is said of a line that is not understood for another reason than its grammar.
+    /// Returns the error for a line that is not understood for another reason than its grammar.
     pub fn at(at: usize, problem: &'static str) -> Self {
         Self { at, problem }
     }
@@ -89,20 +90,20 @@ impl fmt::Display for Unreadable {
 
 type Read<T> = Result<T, Unreadable>;
 
-/// Reads a line, which may have several lines of text.
+/// Reads a command line, which may span several lines of text.
 ///
 /// # Errors
 ///
-/// `Unreadable` for what is no line of the shell, as far as it is known here.
+/// `Unreadable` for a text that is no line of the shell, as far as the grammar is known here.
 pub fn read(line: &str) -> Read<Script> {
     Reader::new(line, 0, line.len() * LOOKS_MAX + 1).script()
 }
 
-/// A position in a line, and what was found before it.
+/// A position in a line, and the commands that were found before it.
 struct Reader<'a> {
     line: &'a str,
     at: usize,
-    /// The end of what is read now: that of the line, or of a here-document.
+    /// The end of the text that is read now: the line, or a here-document.
     end: usize,
     depth: usize,
     looks_left: Cell<usize>,
@@ -164,7 +165,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the next byte. There is none once the line was looked at too often.
+    /// Returns the next byte. Returns none once the line was looked at too often.
     fn peek(&self) -> Option<u8> {
         let left = self.looks_left.get().saturating_sub(1);
         self.looks_left.set(left);
@@ -184,9 +185,10 @@ impl<'a> Reader<'a> {
     }
 
     fn expect(&mut self, text: &str, problem: &'static str) -> Read<()> {
-        match self.take(text) {
-            true => Ok(()),
-            false => Err(self.problem(problem)),
+        if self.take(text) {
+            Ok(())
+        } else {
+            Err(self.problem(problem))
         }
     }
 
@@ -198,8 +200,8 @@ impl<'a> Reader<'a> {
         Some(next)
     }
 
-    /// Passes over everything up to a byte, and over the byte. Returns what was before it, or
-    /// `None` if it is not there.
+    /// Passes over everything up to a byte, and over the byte. Returns the text before it, or
+    /// `None` if the byte is not there.
     fn take_until(&mut self, byte: u8) -> Option<&'a str> {
         let rest = &self.line[self.at..self.end];
         let length = rest.bytes().position(|it| it == byte);

@@ -2,9 +2,9 @@
 
 use super::{Command, PendingDocument, Read, Reader, UNKNOWN, Word};
 
-/// Commands of the shell whose words may be assignments of lists.
+/// The commands of the shell whose words may be assignments of lists.
 const DECLARING: [&str; 6] = ["declare", "export", "let", "local", "readonly", "typeset"];
-/// The operators of redirections; of two that begin alike the longer one comes first.
+/// The operators of redirections. If two begin alike the longer one comes first.
 const REDIRECTIONS: [&str; 12] = [
     "&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", ">|", ">",
 ];
@@ -75,7 +75,7 @@ impl Reader<'_> {
         is_assignment
     }
 
-    /// Reads what is assigned: a word, nothing, or a list.
+    /// Reads the value of an assignment: a word, nothing, or a list.
     fn assigned(&mut self) -> Read<()> {
         if !self.take("(") {
             return self.pieces(&mut String::new());
@@ -171,9 +171,10 @@ impl Reader<'_> {
                     self.at = self.end;
                     rest
                 });
-                let line = match document.has_tabs_stripped {
-                    true => line.trim_start_matches('\t'),
-                    false => line,
+                let line = if document.has_tabs_stripped {
+                    line.trim_start_matches('\t')
+                } else {
+                    line
                 };
                 if line == document.delimiter {
                     break;

@@ -3,14 +3,15 @@
 use super::{Read, Reader, UNKNOWN, Word};
 
 impl Reader<'_> {
-    /// Reads a word.
+    /// Reads a word, which must be there.
     pub(super) fn word(&mut self) -> Read<Word> {
         let at = self.at;
         let mut text = String::new();
         self.pieces(&mut text)?;
-        match self.at > at {
-            true => Ok(Word { at, text }),
-            false => Err(self.problem("no word where one must be")),
+        if self.at > at {
+            Ok(Word { at, text })
+        } else {
+            Err(self.problem("no word where one must be"))
         }
     }
 
@@ -105,7 +106,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads what begins with `$` or a backquote.
+    /// Reads an expansion, which begins with `$` or a backquote.
     fn expansion(&mut self, text: &mut String, is_quoted: bool) -> Read<()> {
         self.deeper(|reader| {
             let is_arithmetic = reader.starts_with("$((")
@@ -140,7 +141,7 @@ impl Reader<'_> {
 
     /// Reads the commands of a substitution, after its `(`.
     fn substitution(&mut self) -> Read<()> {
-        // Here-documents of the line around it begin after it.
+        // The texts of here-documents of the line around it begin after the substitution.
         let outer = std::mem::take(&mut self.pending);
         self.list(&[])?;
         if !self.pending.is_empty() {
