@@ -121,20 +121,17 @@ impl Queue {
         let before = self.jobs.get(&step.job);
         let before = before.filter(|job| job.spec.place.project == step.project);
         let before = before.ok_or(Refused::Missing)?;
+        let after = decide(before, step.event.clone(), now).map_err(Refused::Illegal)?;
         if let Event::Start { .. } = step.event {
             self.check_start(before)?;
         }
-        let after = decide(before, step.event.clone(), now).map_err(Refused::Illegal)?;
         let from = before.state;
         if from != after.state {
             self.leave(from, step);
             self.enter(&after, step);
         }
-        Ok(self
-            .jobs
-            .entry(step.job.clone())
-            .insert_entry(after)
-            .into_mut())
+        self.jobs.insert(step.job.clone(), after);
+        Ok(&self.jobs[&step.job])
     }
 
     fn leave(&mut self, state: JobState, step: &Move) {

@@ -157,7 +157,7 @@ mod tests {
             new_id(31, at(0), 0),
         ];
         assert!(ids.is_sorted(), "{ids:?}");
-        assert_eq!(ids[1], "21mc3mv17zz000007");
+        assert_eq!(ids[1], "201mcc5rkzz000007");
         assert_eq!(ids[0].len(), 17);
     }
 }
