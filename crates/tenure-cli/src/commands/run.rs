@@ -26,7 +26,8 @@ use tenure_service::run::{self, NotHeld, UnderLocks};
 use super::supervise::{command, exit_code, run_under};
 use crate::cli::Global;
 use crate::cli::values::{
-    Slot, bytes, parse_meta, parse_mode, parse_purpose, parse_wait, parse_wanted, parse_with,
+    Slot, bytes, parse_meta, parse_mode, parse_purpose, parse_ttl, parse_wait, parse_wanted,
+    parse_with,
 };
 use crate::report::{Failure, Report};
 use crate::surface::{Surface, asked_wait, cancelled_by_signals};
@@ -67,6 +68,10 @@ pub struct Run {
     /// What the operation is about, such as project=atlas; several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_with, requires = "op")]
     pub with: Vec<(String, String)>,
+    /// Keep other runs out for at least this long from the start, such as 5m, however soon the
+    /// command ends: 1s to 24h
+    #[arg(long, value_name = "DURATION", value_parser = parse_ttl, conflicts_with = "reuse")]
+    pub at_least: Option<Duration>,
     /// Where an outer run holds the lock already, run under it instead of failing
     #[arg(long)]
     pub reuse: bool,
@@ -170,6 +175,7 @@ fn request(options: Run, surface: &Surface) -> Result<run::Run, Failure> {
         slot: options.slot,
         operation: options.op.map(|name| (name, scope)),
         wait: asked_wait(options.no_wait, options.wait).map(|wait| wait.0),
+        at_least: options.at_least,
         reuse: options.reuse,
         close: options.close,
         purpose: options.purpose,
