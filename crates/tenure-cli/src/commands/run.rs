@@ -108,6 +108,7 @@ Examples:
   tenure run --slot test:2 -- cargo test          two at a time on this machine
   tenure run --slot test:2 db -- cargo test       a slot first, then a lock
   tenure run --op map.calibrate --with project=atlas --with map=m3 -- ./job.sh
+  tenure run --at-least 5m nightly -- ./report.sh      cron on several machines
 
 A resource is kind:id, such as map:atlas/m3; a bare name such as build means
 name:build. Several are taken in one global order, all or nothing. =MODE (read,
@@ -120,6 +121,13 @@ has the same slot, it is shared with that. `tenure ls slot` shows who has them.
 
 --op takes exactly the locks that the operation needs; tenure op show says which
 and why.
+
+--at-least keeps every other run of the same resources out until its time is
+over, even if this run is killed or the machine goes down: by a lease on
+hold:RESOURCE in the mode of the lock, which is not renewed and ends by its time
+(not before stale_grace, if that is longer), by tenure break or by release. A
+command that cannot be started gives it back. tenure lock does not ask for it.
+file: cannot do it (78). Agents and jobs: automated_ttl_max at most.
 
 The command gets TENURE_STORE, TENURE_SESSION, TENURE_OWNER, TENURE_RESOURCE,
 TENURE_LEASE, TENURE_TOKEN (comma-separated) and TENURE_LEASES (JSON).

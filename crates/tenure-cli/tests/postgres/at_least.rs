@@ -52,7 +52,7 @@ fn others_are_kept_out_however_soon_the_command_ends() {
         for part in [
             "hold:name:x is held (write) by nightly",
             "\"true\"",
-            "which keeps name:x until 2",
+            "name:x is kept until 2",
         ] {
             assert!(refusal.contains(part), "{part:?} is not in {refusal:?}");
         }

@@ -121,7 +121,7 @@ pub fn ends(lease: &Lease) -> Remedy {
         (LeaseState::Expired, _) => "its time is over".into(),
         (_, None) => "until it is released".into(),
         (_, Some(at)) => match lease.resource.kept() {
-            Some(kept) => format!("which keeps {kept} until {at}, even if its command has ended"),
+            Some(kept) => format!("{kept} is kept until {at}, however soon its command ends"),
             None => {
                 let more = duration::show(at.since(now));
                 format!("at most {more} more unless it is renewed")
