@@ -1,12 +1,14 @@
 //! The global order of resources, and sets of locks sorted by it.
 //!
 //! Every session takes several locks in this order, so that no cycle of waiters can form: by
-//! rank of the kind, then kind, then id, byte by byte, as it was before it was encoded.
+//! rank of the kind, then kind, then id, byte by byte, as it was before it was encoded. A hold
+//! stands directly before the resource that it keeps.
 //!
 //! An order that is set need not name every kind. The default kinds that it lacks are inserted
 //! where they stand in the default order: behind the nearest one before them, else before the
 //! nearest one after them. Kinds that are in neither come last, by name.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::{Mode, Resource};
@@ -71,12 +73,25 @@ impl Ranking {
 
     /// Compares two resources by (rank, kind, id).
     pub fn compare(&self, a: &Resource, b: &Resource) -> Ordering {
+        let ((kept_a, holds_a), (kept_b, holds_b)) = (without_holds(a), without_holds(b));
         let key = |resource: &Resource| self.rank(resource.kind());
-        key(a)
-            .cmp(&key(b))
-            .then_with(|| a.kind().cmp(b.kind()))
-            .then_with(|| compare_ids(a, b))
+        key(&kept_a)
+            .cmp(&key(&kept_b))
+            .then_with(|| kept_a.kind().cmp(kept_b.kind()))
+            .then_with(|| compare_ids(&kept_a, &kept_b))
+            .then_with(|| holds_b.cmp(&holds_a))
+            // `hold:x` keeps the same resource as `hold:name:x`, but is another lock.
+            .then_with(|| a.as_str().cmp(b.as_str()))
     }
+}
+
+/// Returns the resource that a hold keeps, through holds of holds, and their number.
+fn without_holds(resource: &Resource) -> (Cow<'_, Resource>, usize) {
+    let (mut inner, mut holds) = (Cow::Borrowed(resource), 0);
+    while let Some(kept) = inner.kept() {
+        (inner, holds) = (Cow::Owned(kept), holds + 1);
+    }
+    (inner, holds)
 }
 
 /// Compares ids byte by byte, as they were before they were encoded: `a=b` comes after `a-b`,
@@ -165,6 +180,29 @@ mod tests {
             sorted(&["map:b", "map:a/2", "map:a/10", "map:B", "map:é"]),
             ["map:B", "map:a/10", "map:a/2", "map:b", "map:é"]
         );
+    }
+
+    #[test]
+    fn a_hold_comes_directly_before_what_it_keeps() {
+        let inner = resource("map:a%2Cb");
+        let hold = inner.hold().unwrap();
+        assert_eq!(hold.as_str(), "hold:map:a%252Cb");
+        assert_eq!(hold.kept(), Some(inner));
+        let order = [
+            "project:z",
+            "hold:map:a%252Cb",
+            "map:a%2Cb",
+            "hold:hold:map:b",
+            "hold:map:b",
+            "map:b",
+            "hold:a",
+            "hold:name:a",
+            "name:a",
+            "alpha:x",
+        ];
+        let mut shuffled = order;
+        shuffled.reverse();
+        assert_eq!(sorted(&shuffled), order);
     }
 
     #[test]

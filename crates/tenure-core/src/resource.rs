@@ -27,6 +27,9 @@ pub const KIND_BYTES_MAX: usize = 32;
 /// The longest resource in its canonical spelling, in bytes.
 pub const RESOURCE_BYTES_MAX: usize = 1024;
 
+/// The kind of the leases that keep others from a resource whose run may have ended.
+const HOLD_KIND: &str = "hold";
+
 /// A resource in its one canonical spelling.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -113,6 +116,17 @@ impl Resource {
     /// Returns the id as it was before it was encoded.
     pub fn raw_id(&self) -> Vec<u8> {
         decode(self.id().as_bytes()).unwrap_or_else(|_| self.id().into())
+    }
+
+    /// Returns the hold of this resource, whose holder keeps others from it.
+    pub fn hold(&self) -> Result<Self, ResourceError> {
+        Self::new(HOLD_KIND, &self.text)
+    }
+
+    /// Returns the resource that this hold keeps, or `None` if it is no hold.
+    pub fn kept(&self) -> Option<Self> {
+        let is_hold = self.kind() == HOLD_KIND;
+        is_hold.then(|| Self::parse_bytes(&self.raw_id()).ok())?
     }
 
     /// Returns the whole canonical spelling.

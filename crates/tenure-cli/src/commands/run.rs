@@ -26,7 +26,8 @@ use tenure_service::run::{self, NotHeld, UnderLocks};
 use super::supervise::{command, exit_code, run_under};
 use crate::cli::Global;
 use crate::cli::values::{
-    Slot, bytes, parse_meta, parse_mode, parse_purpose, parse_wait, parse_wanted, parse_with,
+    Slot, bytes, parse_meta, parse_mode, parse_purpose, parse_ttl, parse_wait, parse_wanted,
+    parse_with,
 };
 use crate::report::{Failure, Report};
 use crate::surface::{Surface, asked_wait, cancelled_by_signals};
@@ -67,6 +68,10 @@ pub struct Run {
     /// What the operation is about, such as project=atlas; several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_with, requires = "op")]
     pub with: Vec<(String, String)>,
+    /// Keep other runs out for at least this long from the start, such as 5m, however soon the
+    /// command ends: 1s to 24h
+    #[arg(long, value_name = "DURATION", value_parser = parse_ttl, conflicts_with = "reuse")]
+    pub at_least: Option<Duration>,
     /// Where an outer run holds the lock already, run under it instead of failing
     #[arg(long)]
     pub reuse: bool,
@@ -103,6 +108,7 @@ Examples:
   tenure run --slot test:2 -- cargo test          two at a time on this machine
   tenure run --slot test:2 db -- cargo test       a slot first, then a lock
   tenure run --op map.calibrate --with project=atlas --with map=m3 -- ./job.sh
+  tenure run --at-least 5m nightly -- ./report.sh      cron on several machines
 
 A resource is kind:id, such as map:atlas/m3; a bare name such as build means
 name:build. Several are taken in one global order, all or nothing. =MODE (read,
@@ -115,6 +121,13 @@ has the same slot, it is shared with that. `tenure ls slot` shows who has them.
 
 --op takes exactly the locks that the operation needs; tenure op show says which
 and why.
+
+--at-least keeps every other run of the same resources out until its time is
+over, even if this run is killed or the machine goes down: by a lease on
+hold:RESOURCE in the mode of the lock, which is not renewed and ends by its time
+(not before stale_grace, if that is longer), by tenure break or by release. A
+command that cannot be started gives it back. tenure lock does not ask for it.
+file: cannot do it (78). Agents and jobs: automated_ttl_max at most.
 
 The command gets TENURE_STORE, TENURE_SESSION, TENURE_OWNER, TENURE_RESOURCE,
 TENURE_LEASE, TENURE_TOKEN (comma-separated) and TENURE_LEASES (JSON).
@@ -170,6 +183,7 @@ fn request(options: Run, surface: &Surface) -> Result<run::Run, Failure> {
         slot: options.slot,
         operation: options.op.map(|name| (name, scope)),
         wait: asked_wait(options.no_wait, options.wait).map(|wait| wait.0),
+        at_least: options.at_least,
         reuse: options.reuse,
         close: options.close,
         purpose: options.purpose,

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod advisory;
+mod at_least;
 mod away;
 mod broken;
 #[path = "../sqlite/broken_offer.rs"]

@@ -18,12 +18,15 @@ use std::task::Poll;
 use tenure::{Class, Guard, GuardState, Result, Session};
 use tenure_run::{Distrusted, GRACE, Held, Outcome, RunsOut};
 
+use super::at_least::Kept;
 use crate::Observer;
 
 /// The locks of a command, and the sessions that hold them.
 pub struct RunLocks {
     /// The locks, in the order in which they were acquired.
     pub(super) guards: Vec<Guard>,
+    /// The holds that stay after the run, unless the command could not be started.
+    pub(super) kept: Option<Kept>,
     /// The sessions of the locks. They are dropped after the guards, and so end after all that they
     /// hold.
     pub(super) sessions: [Option<Session>; 2],
@@ -71,8 +74,11 @@ impl Held for RunLocks {
         guards.filter_map(|guard| guard.descriptor().transpose())
     }
 
-    async fn release(self, _: Outcome) -> Result<()> {
+    async fn release(self, outcome: Outcome) -> Result<()> {
         let released = release(self.guards, &self.observer).await;
+        if let (Outcome::NotStarted, Some(kept)) = (outcome, self.kept) {
+            kept.give_back(&self.observer).await;
+        }
         // The sessions end now, before this process may end itself by the signal that ended the
         // command.
         drop(self.sessions);

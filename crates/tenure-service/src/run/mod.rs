@@ -7,6 +7,7 @@
 //! | here | the steps, from the request to what the command is told |
 //! | `slot` | the number of places of a slot, and a place in it |
 //! | `taken` | the leases of one store: acquired, or held around the call already |
+//! | `at_least` | the holds that keep others out after the end of a run, and the search for them |
 //! | `held` | what the command runs under: when that is lost, and how it is released |
 //!
 //! # Invariants
@@ -14,6 +15,7 @@
 //! - A slot is taken before all locks, and given back after them.
 //! - A run that is refused, cancelled or out of time holds nothing.
 
+mod at_least;
 mod held;
 mod slot;
 mod taken;
@@ -28,7 +30,6 @@ use tenure_api::text::{Slot, Wanted};
 
 use crate::around::{Ancestors, Outer, Outers};
 use crate::{Caller, Limit, Service};
-use held::release;
 use slot::SlotRequest;
 use taken::{Taken, TakenRequest};
 
@@ -50,6 +51,8 @@ pub struct Run {
     pub operation: Option<(String, Scope)>,
     /// The longest wait, if the caller asks for one.
     pub wait: Option<Duration>,
+    /// The time for which others are kept out, however soon the command ends.
+    pub at_least: Option<Duration>,
     /// True if locks that are held around the call suffice.
     pub reuse: bool,
     /// True if the command dies with this process, and does not inherit the locks.
@@ -125,7 +128,7 @@ impl Service {
         } else {
             WAIT_DEFAULT
         };
-        let limit = self.limit(caller, run.wait, default, None)?;
+        let limit = self.limit(caller, run.wait, default, run.at_least)?;
         let slot = match &run.slot {
             Some(slot) => {
                 let chosen = self.slot_request(slot, caller);
@@ -140,6 +143,10 @@ impl Service {
         let wanted = run.resources.iter();
         let wanted = wanted.map(|it| (it.resource.clone(), it.mode.unwrap_or(run.mode)));
         let wanted = LockSet::new(&self.located().config.ranking(), wanted);
+        if run.at_least.is_some() && wanted.is_empty() {
+            let problem = "there is no lock to keep others out of: name a resource";
+            return Err(Error::BadInput(problem.into()).into());
+        }
         let taking = take(
             limit,
             &run,
@@ -215,7 +222,8 @@ async fn take(
     options.metadata = run.metadata.clone();
     let mut request = TakenRequest {
         command: &run.command,
-        whole: limit.whole(),
+        limit,
+        at_least: run.at_least,
         options,
         caller,
     };
@@ -237,7 +245,7 @@ async fn take(
         Ok(locks) if caller.cancel().is_cancelled() => {
             let first = wanted.iter().next().map(|(resource, _)| resource);
             let first = first.or(asked_slot.map(|slot| &slot.resource)).cloned();
-            drop(release(locks.guards, caller.observer()).await);
+            locks.give_back(caller.observer()).await;
             Err(first.map_or_else(nothing_asked, Error::interrupted))
         }
         locks => locks,
@@ -245,7 +253,7 @@ async fn take(
     match locks {
         Ok(locks) => Ok((slot, locks)),
         Err(error) => {
-            drop(release(slot.guards, caller.observer()).await);
+            slot.give_back(caller.observer()).await;
             Err(NotHeld::Locks(limit.whole_in(error)))
         }
     }
@@ -282,6 +290,7 @@ fn under(
     UnderLocks {
         held: RunLocks {
             guards,
+            kept: locks.kept,
             sessions: [slot.session, locks.session],
             close,
             observer: caller.observer().clone(),

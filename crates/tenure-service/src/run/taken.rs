@@ -1,19 +1,24 @@
 //! The leases that a command runs under: its own, and those that are held around it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::{Guard, Keeper, LockSet, Options, Result, Session, SessionOptions};
 
-use crate::Caller;
+use super::at_least::{self, Kept};
+use super::held::release;
 use crate::around::{Ancestors, Outer, Plan};
 use crate::waiting::{Wait, wait};
+use crate::{Caller, Limit, Observer};
 
 /// The request of a run for its locks and its slot.
 pub(super) struct TakenRequest<'a> {
     /// The command line that people see.
     pub(super) command: &'a str,
-    /// The longest wait for everything together, as people are told it.
-    pub(super) whole: Duration,
+    /// The limit of the wait for everything together.
+    pub(super) limit: Limit,
+    /// The time for which others are kept out from now on, if the caller asks for one.
+    pub(super) at_least: Option<Duration>,
     /// The options of the request.
     pub(super) options: Options,
     pub(super) caller: &'a Caller,
@@ -34,9 +39,19 @@ pub(super) struct Taken {
     pub(super) guards: Vec<Guard>,
     /// The leases around the call that the command runs under.
     pub(super) under: Vec<Outer>,
+    /// The holds that keep others out after the run, too.
+    pub(super) kept: Option<Kept>,
 }
 
 impl Taken {
+    /// Gives back everything, last first: no command was started.
+    pub(super) async fn give_back(self, observer: &Arc<dyn Observer>) {
+        drop(release(self.guards, observer).await);
+        if let Some(kept) = self.kept {
+            kept.give_back(observer).await;
+        }
+    }
+
     /// Returns a value that took nothing and runs under these leases.
     pub(super) fn under(under: Vec<Outer>) -> Self {
         Self {
@@ -74,7 +89,7 @@ pub(super) async fn locks(
     };
     let session = request.session().with_ancestors(ancestors.held());
     let session = keeper.session(session);
-    let mut taken = acquire(session, &plan.missing, &request.options, request).await?;
+    let mut taken = at_least::acquire(session, &plan.missing, request).await?;
     let store = keeper.url();
     let reused = plan.reused.into_iter().map(|lease| Outer {
         lease,
@@ -97,7 +112,7 @@ pub(super) async fn acquire(
             let about = Wait {
                 session: &session,
                 set,
-                limit: request.whole,
+                limit: request.limit.whole(),
                 slots: options.capacity,
                 own: None,
             };
@@ -107,6 +122,6 @@ pub(super) async fn acquire(
     Ok(Taken {
         session: Some(session),
         guards,
-        under: Vec::new(),
+        ..Taken::default()
     })
 }

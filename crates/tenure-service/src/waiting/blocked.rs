@@ -120,9 +120,13 @@ pub fn ends(lease: &Lease) -> Remedy {
         ),
         (LeaseState::Expired, _) => "its time is over".into(),
         (_, None) => "until it is released".into(),
-        (_, Some(at)) => {
-            let more = duration::show(at.since(now));
-            format!("at most {more} more unless it is renewed").into()
+        (_, Some(at)) => match lease.resource.kept() {
+            Some(kept) => format!("{kept} is kept until {at}, however soon its command ends"),
+            None => {
+                let more = duration::show(at.since(now));
+                format!("at most {more} more unless it is renewed")
+            }
         }
+        .into(),
     }
 }

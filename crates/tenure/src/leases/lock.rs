@@ -5,6 +5,7 @@
 //! is complete, their time begins, for all of them in one step.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure_core::{Error, Lease, LeaseId, LockSet, Result};
 
@@ -12,7 +13,7 @@ use super::key::{self, Asking, Begun};
 use super::{LeaseTerms, check_ttl, permit};
 use crate::retry::retry;
 use crate::session::{Deadline, Taken};
-use crate::{Keeper, Options, Session};
+use crate::{Guard, Keeper, Options, Session};
 
 impl Keeper {
     /// Takes a set of locks, all or none, that stay when this process ends. Their time begins
@@ -79,6 +80,22 @@ impl Keeper {
             }
         }
     }
+
+    /// Leaves the locks of guards in the store for `ttl`, counted from now, whatever becomes of
+    /// this process. If that fails, all of them are released.
+    ///
+    /// # Errors
+    ///
+    /// `BadInput` for a time to live out of bounds; `NotAllowed` if it is too long for an automated
+    /// owner; `Configuration` if the store has no leases of their own.
+    pub async fn leave(&self, guards: Vec<Guard>, ttl: Duration) -> Result<Vec<Lease>> {
+        check_ttl(ttl)?;
+        for guard in &guards {
+            let owner = &guard.lease().owner;
+            self.settings().automated.check_ttl(owner, ttl)?;
+        }
+        bind(self, guards, ttl, None).await
+    }
 }
 
 /// Acquires and binds within the deadline of the whole request, so that the wait for the key
@@ -93,12 +110,22 @@ async fn acquire_and_bind(
     asking: Option<&Asking>,
 ) -> Result<Vec<Lease>> {
     let guards = session.acquire_within(set, options, deadline).await?;
+    bind(keeper, guards, terms.ttl, asking).await
+}
+
+/// Makes the leases of guards lease-bound, or releases all of them.
+async fn bind(
+    keeper: &Keeper,
+    guards: Vec<Guard>,
+    ttl: Duration,
+    asking: Option<&Asking>,
+) -> Result<Vec<Lease>> {
     let mut taken = Taken(guards);
     let ids: Vec<LeaseId> = taken.0.iter().map(|guard| guard.lease().lease).collect();
     let keyed = asking.map(|asking| &*asking.keyed);
     let leases = permit::leases(keeper, "lock")?;
     let policy = keeper.retry();
-    match retry(policy, || leases.bind(&ids, terms.ttl, keyed)).await {
+    match retry(policy, || leases.bind(&ids, ttl, keyed)).await {
         Ok(leases) => {
             // There is no await between the answer and this, so that no guard releases what is
             // bound.
