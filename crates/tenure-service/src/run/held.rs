@@ -26,7 +26,7 @@ pub struct RunLocks {
     pub(super) guards: Vec<Guard>,
     /// The sessions of the locks. They are dropped after the guards, and so end after all that they
     /// hold.
-    pub(super) sessions: [Option<Session>; 2],
+    pub(super) sessions: Vec<Session>,
     /// True if the command dies with us, and does not inherit them.
     pub(super) close: bool,
     pub(super) observer: Arc<dyn Observer>,
