@@ -358,7 +358,10 @@ mod tests {
         assert_eq!(slot("build").unwrap().capacity, None);
         for text in ["a:b:7", "a:b=7"] {
             let pool = Slot::parse_pool(text.as_bytes()).unwrap();
-            assert_eq!((pool.resource.as_str(), pool.capacity), ("pool:a:b", Some(7)));
+            assert_eq!(
+                (pool.resource.as_str(), pool.capacity),
+                ("pool:a:b", Some(7))
+            );
         }
         assert!(slot("a=7").is_err());
         assert_eq!(slot("a:b:1000").unwrap().resource.as_str(), "slot:a:b");

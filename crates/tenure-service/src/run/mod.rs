@@ -230,7 +230,16 @@ async fn take(
         caller,
     };
     let mut taken = <[Taken; 3]>::default();
-    let outcome = take_each(&mut taken, limit, run, stores, asked, ancestors, &mut request).await;
+    let outcome = take_each(
+        &mut taken,
+        limit,
+        run,
+        stores,
+        asked,
+        ancestors,
+        &mut request,
+    )
+    .await;
     let outcome = match outcome {
         Ok(()) if caller.cancel().is_cancelled() => {
             let error = asked.in_order().next().cloned();

@@ -279,7 +279,9 @@ fn another_order_is_refused_while_something_is_held_and_else_adopted(stage: &Sta
                 assert!(matches!(refused, Error::Configuration { .. }), "{refused}");
                 let said = refused.to_string();
                 assert!(said.contains("kinds: ") && said.contains(first), "{said}");
-                assert!(said.contains("slot git project map") && said.contains("name events pool slot"));
+                assert!(
+                    said.contains("slot git project map") && said.contains("name events pool slot")
+                );
             }
             // Sessions with the order that is in use are not disturbed.
             let more = in_use

@@ -258,6 +258,7 @@ mod tests {
             "map:{a}=wirte",
             "map:{a}=x=read",
             "slot:{a}",
+            "pool:{a}",
             "map",
             "Map:{a}",
             "map:{a",
