@@ -230,7 +230,7 @@ async fn take(
         caller,
     };
     let mut taken = <[Taken; 3]>::default();
-    let outcome = take_each(
+    let mut outcome = take_each(
         &mut taken,
         limit,
         run,
@@ -240,14 +240,11 @@ async fn take(
         &mut request,
     )
     .await;
-    let outcome = match outcome {
-        Ok(()) if caller.cancel().is_cancelled() => {
-            let error = asked.in_order().next().cloned();
-            let error = error.map_or_else(nothing_asked, Error::interrupted);
-            Err(NotHeld::Locks(limit.whole_in(error)))
-        }
-        outcome => outcome,
-    };
+    if outcome.is_ok() && caller.cancel().is_cancelled() {
+        let first = asked.in_order().next().cloned();
+        let interrupted = first.map_or_else(nothing_asked, Error::interrupted);
+        outcome = Err(NotHeld::Locks(interrupted));
+    }
     if let Err(not_held) = outcome {
         let guards = taken.into_iter().flat_map(|taken| taken.guards).collect();
         drop(release(guards, caller.observer()).await);
