@@ -60,10 +60,9 @@ impl Fault for JobError {
 
     fn remedy(&self) -> Remedy {
         match self {
-            Self::Missing { .. } => "look at the jobs there are with: {job.ls}".into(),
-            Self::Illegal(IllegalMove { job, .. }) | Self::NoRoom { job } => {
-                Remedy::of("look at its state with: {job.show job}", &[job])
-            }
+            Self::Missing { .. } => "name a job by its whole id".into(),
+            Self::Illegal(_) => "look at its state first".into(),
+            Self::NoRoom { .. } => "wait until another job ends, or a pause does".into(),
             Self::OtherJob { .. } => "use another key for another job".into(),
             Self::NoApproval(_) => "ask another person to approve it".into(),
         }

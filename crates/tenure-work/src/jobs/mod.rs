@@ -15,10 +15,16 @@
 //!
 //! | kind | id | what it holds | which changes name it |
 //! |---|---|---|---|
-//! | `job` | the job | all of the job; listed by (state, project) in the order of its turn | all of that job |
-//! | `job_project` | the project | pause, virtual time, the number of jobs that wait | submit, approve, start, end, cancel |
+//! | `job` | the job | all of the job | all of that job |
+//! | `job_key` | its creator and key | the id of the job | submit |
+//! | `job_project` | the project | pause, virtual time, the number of jobs that wait | all that start, end or cancel a job, or let it wait |
+//! | `job_project` | `all` | the pause and the virtual time of all projects | every start and every end |
 //! | `job_running` | `all` | the ids of what runs, with project, map and class | every start and every end |
-//! | `job_caps` | `all` | the caps, and the pause of all projects | every start; changes of the caps |
+//! | `job_caps` | `all` | the caps | every start; changes of the caps |
+//!
+//! Records are listed by one column, in the order of their ids. So the id of a job begins with its
+//! priority and the time of its submission, and the jobs that wait in a project are listed by a
+//! column of their own, in the order of their turn, however many there are.
 //!
 //! What runs is a list of ids and no counter, so nothing can be counted twice or forgotten: a job
 //! is in the list from the change that starts it to the change that ends that attempt, and both
