@@ -255,11 +255,11 @@ fn without_blanks(json: &str) -> String {
     json.chars().filter(is_kept).collect()
 }
 
-/// A slot, as `NAME:N`: one of the N places that all callers of this name share. `NAME` alone
-/// leaves the number to the settings.
+/// A slot, or a pool, as `NAME:N`: one of the N places that all callers of this name share. `NAME`
+/// alone leaves the number to the settings. Slots are counted on a machine, pools in a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
-    /// The resource that stands for the slot: `slot:NAME`.
+    /// The resource that stands for it: `slot:NAME` or `pool:NAME`.
     pub resource: Resource,
     /// The number of places that this caller names, or `None` to leave it to the settings.
     pub capacity: Option<u32>,
@@ -268,8 +268,15 @@ pub struct Slot {
 impl Slot {
     /// The kind of the resources that stand for slots.
     pub const KIND: &str = "slot";
+    /// The kind of the resources that stand for pools.
+    pub const POOL: &str = "pool";
     /// The largest number of places. More would be no limit at all.
     pub const CAPACITY_MAX: u32 = 1000;
+
+    /// Returns true if the resource is a slot or a pool, which has places and is no lock.
+    pub fn is_kind_of(resource: &Resource) -> bool {
+        [Self::KIND, Self::POOL].contains(&resource.kind())
+    }
 
     /// Reads a slot. It cuts at the last `:`, so that a name may have one in it.
     ///
@@ -277,8 +284,22 @@ impl Slot {
     ///
     /// Returns a sentence that says why the text is no slot.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
-        let wrong = || "a slot is NAME:N, such as build:2".to_owned();
         let cut = text.iter().rposition(|byte| *byte == b':');
+        Self::cut(Self::KIND, text, cut)
+    }
+
+    /// Reads a pool, as [`Slot::parse`] does a slot. `NAME=N` is `NAME:N`.
+    ///
+    /// # Errors
+    ///
+    /// Returns a sentence that says why the text is no pool.
+    pub fn parse_pool(text: &[u8]) -> Result<Self, String> {
+        let cut = text.iter().rposition(|byte| b":=".contains(byte));
+        Self::cut(Self::POOL, text, cut)
+    }
+
+    fn cut(kind: &str, text: &[u8], cut: Option<usize>) -> Result<Self, String> {
+        let wrong = || format!("a {kind} is NAME:N, such as build:2");
         let (name, capacity) = match cut.map(|cut| text.split_at(cut)) {
             None => (text, None),
             Some((name, number)) => {
@@ -292,7 +313,7 @@ impl Slot {
                 (name, Some(capacity))
             }
         };
-        let spelled = [Self::KIND.as_bytes(), b":", name].concat();
+        let spelled = [kind.as_bytes(), b":", name].concat();
         let resource = Resource::parse_bytes(&spelled).map_err(|error| error.to_string())?;
         Ok(Self { resource, capacity })
     }
@@ -335,6 +356,14 @@ mod tests {
         let places = (build.resource.as_str(), build.capacity);
         assert_eq!(places, ("slot:build", Some(2)));
         assert_eq!(slot("build").unwrap().capacity, None);
+        for text in ["a:b:7", "a:b=7"] {
+            let pool = Slot::parse_pool(text.as_bytes()).unwrap();
+            assert_eq!(
+                (pool.resource.as_str(), pool.capacity),
+                ("pool:a:b", Some(7))
+            );
+        }
+        assert!(slot("a=7").is_err());
         assert_eq!(slot("a:b:1000").unwrap().resource.as_str(), "slot:a:b");
         for text in [
             "",

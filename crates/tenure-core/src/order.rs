@@ -14,9 +14,9 @@ use std::cmp::Ordering;
 use crate::{Mode, Resource};
 
 /// The default order of kinds.
-pub const DEFAULT_KINDS: [&str; 13] = [
-    "slot", "project", "map", "sketch", "index", "gates", "issue", "agent", "file", "node", "job",
-    "name", "events",
+pub const DEFAULT_KINDS: [&str; 15] = [
+    "pool", "slot", "git", "project", "map", "sketch", "index", "gates", "issue", "agent", "file",
+    "node", "job", "name", "events",
 ];
 
 /// The order of kinds, all default kinds among them. Kinds that are not in it come last, by name.
@@ -151,7 +151,9 @@ mod tests {
     fn kinds_come_by_rank_then_unknown_kinds_by_name() {
         // Written down from the specification, and not taken from the code.
         let kinds = [
+            "pool:x",
             "slot:x",
+            "git:x",
             "project:x",
             "map:x",
             "sketch:x",
@@ -223,19 +225,19 @@ mod tests {
         for (set, complete) in [
             (
                 "name project",
-                "name events slot project map sketch index gates issue agent file node job",
+                "name events pool slot git project map sketch index gates issue agent file node job",
             ),
             (
                 "shop map",
-                "shop slot project map sketch index gates issue agent file node job name events",
+                "shop pool slot git project map sketch index gates issue agent file node job name events",
             ),
             (
                 "b a",
-                "b a slot project map sketch index gates issue agent file node job name events",
+                "b a pool slot git project map sketch index gates issue agent file node job name events",
             ),
             (
                 "events sketch events",
-                "events slot project map sketch index gates issue agent file node job name",
+                "events pool slot git project map sketch index gates issue agent file node job name",
             ),
         ] {
             assert_eq!(order(set).kinds().join(" "), complete, "{set}");

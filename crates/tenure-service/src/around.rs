@@ -6,6 +6,7 @@
 //! always taken before locks, whatever order is set.
 
 use tenure::{Error, Keeper, Lease, LockSet, OuterLease, Resource, Result};
+use tenure_api::text::Slot;
 
 use crate::SLOT_KIND;
 use crate::store_identity::is_same_store;
@@ -117,16 +118,22 @@ impl Ancestors {
         self.slots.iter().map(held).collect()
     }
 
-    /// Returns a lock that is held, if there is one. No slot may be taken inside of a lock.
-    pub fn any_lock(&self) -> Option<&Lease> {
-        self.locks().map(|outer| &outer.lease).next()
+    /// Returns a lease inside of which no slot, or no pool, may be taken, if there is one. A slot
+    /// may be taken inside of pools alone. Of locks around a pool, the order of the store decides.
+    pub fn bars(&self, kind: &str) -> Option<&Lease> {
+        let is_pool = |outer: &&Outer| outer.lease.resource.kind() == Slot::POOL;
+        let outer = match kind {
+            Slot::POOL => self.slots.first(),
+            _ => self.locks().find(|outer| !is_pool(outer)),
+        };
+        outer.map(|outer| &outer.lease)
     }
 
-    /// Returns the slot, if an outer `run` has it already.
+    /// Returns the slot or the pool, if an outer `run` has it already.
     pub fn slot(&self, resource: &Resource, keeper: &Keeper) -> Option<&Outer> {
         let url = keeper.url();
         let same = |outer: &&Outer| outer.lease.resource == *resource && outer.store == url;
-        self.slots.iter().find(same)
+        self.slots.iter().chain(&self.here).find(same)
     }
 
     /// Returns the plan to acquire only the locks that are not held yet. A lock that is held in a
@@ -254,7 +261,7 @@ mod tests {
         ];
         let ancestors = Ancestors::proved(Outers { leases }, None, Some(&slots));
         let ancestors = ancestors.await.unwrap();
-        assert!(ancestors.any_lock().is_none() && ancestors.held().is_empty());
+        assert!(ancestors.bars(SLOT_KIND).is_none() && ancestors.held().is_empty());
         assert_eq!(ancestors.held_slots().len(), 1);
         assert!(ancestors.slot(&build, &slots).is_some());
         let gone = Resource::parse("slot:gone").unwrap();

@@ -16,6 +16,9 @@
 //! [slot]
 //! build = 2                           # how many may run at once: callers need not choose it
 //!
+//! [pool]
+//! deploy = 2                          # how many at once, counted in the store
+//!
 //! [guard]                             # what the hooks of coding agents enforce (docs/agents.md)
 //! edits = true                        # one agent edits a file at a time
 //! edits_until = "session"             # or "turn"
@@ -125,6 +128,9 @@ pub struct Config {
     /// The number of places of slots, by name.
     #[serde(default, deserialize_with = "agents::slots")]
     pub slot: BTreeMap<String, u32>,
+    /// The number of places of pools, by name.
+    #[serde(default, deserialize_with = "agents::pools")]
+    pub pool: BTreeMap<String, u32>,
     /// The rules that the hooks of coding agents enforce.
     #[serde(default)]
     pub guard: GuardConfig,
@@ -175,7 +181,7 @@ pub(crate) enum ConfigFile {
 }
 
 const KNOWN: &str = "known keys are store, wait, heartbeat, stale_grace, order, trust_flock, automated, automated_wait_max, \
-    automated_ttl_max, commands, policy, [operation.NAME] (see docs/operations.md), [slot], [guard] and \
+    automated_ttl_max, commands, policy, [operation.NAME] (see docs/operations.md), [slot], [pool], [guard] and \
     [agents] (see docs/agents.md), and attempts and initial_delay under [retry]";
 
 const KNOWN_IN_OPERATION: &str = "an operation has about, why, locks, count, needs_approval and [[operation.NAME.above]] with more_than, why \

@@ -48,13 +48,13 @@ pub fn parse_prefix(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads a resource that can be locked. A slot cannot.
+/// Reads a resource that can be locked. A slot and a pool cannot.
 pub fn parse_lockable(name: &[u8]) -> Result<Resource, String> {
     let resource = parse_resource(name)?;
-    if resource.kind() == Slot::KIND {
-        let id = resource.id();
+    if Slot::is_kind_of(&resource) {
+        let (kind, id) = (resource.kind(), resource.id());
         return Err(format!(
-            "slots are not among the locks; use: tenure run --slot {id}:N"
+            "{kind}s are not among the locks; use: tenure run --{kind} {id}:N"
         ));
     }
     Ok(resource)

@@ -59,6 +59,9 @@ pub struct Run {
     /// Kept with the lease, as JSON
     #[arg(long, value_name = "JSON", value_parser = parse_meta)]
     pub meta: Option<Value>,
+    /// At most N at a time for all who use the store, on any machine; taken before the slot
+    #[arg(long, value_name = "NAME[:N]", value_parser = bytes(Slot::parse_pool))]
+    pub pool: Option<Slot>,
     /// At most N at a time on this machine, counted for this user; taken before the locks
     #[arg(long, value_name = "NAME[:N]", value_parser = bytes(Slot::parse))]
     pub slot: Option<Slot>,
@@ -83,7 +86,7 @@ pub struct Run {
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::BUSY)]
     pub busy_exit: u8,
     /// What to lock
-    #[arg(required_unless_present_any = ["slot", "op"], value_name = "RESOURCE[=MODE]", value_parser = bytes(parse_wanted))]
+    #[arg(required_unless_present_any = ["pool", "slot", "op"], value_name = "RESOURCE[=MODE]", value_parser = bytes(parse_wanted))]
     pub resources: Vec<Wanted>,
     /// The command to run, after `--`
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -107,6 +110,7 @@ Examples:
   tenure run --reuse build -- make                inside another run of `build`
   tenure run --slot test:2 -- cargo test          two at a time on this machine
   tenure run --slot test:2 db -- cargo test       a slot first, then a lock
+  tenure run --pool deploy:3 -- ./deploy.sh       three at a time on all machines
   tenure run --op map.calibrate --with project=atlas --with map=m3 -- ./job.sh
   tenure run --at-least 5m nightly -- ./report.sh      cron on several machines
 
@@ -118,6 +122,10 @@ A slot is one of N places, counted for this user on this machine, whatever the
 store. Each caller says its own N, and has a place while fewer than N are taken.
 A slot is taken before all locks; inside a lock it is refused. Inside a run that
 has the same slot, it is shared with that. `tenure ls slot` shows who has them.
+
+A pool is a slot that is counted in the store, for all who use it on any machine.
+file: and machine: stores cannot count. It is taken before the slot. `tenure ls
+pool:` shows who has the places.
 
 --op takes exactly the locks that the operation needs; tenure op show says which
 and why.
@@ -180,6 +188,7 @@ fn request(options: Run, surface: &Surface) -> Result<run::Run, Failure> {
         command: surface.shown_command(&options.command),
         resources: options.resources,
         mode,
+        pool: options.pool,
         slot: options.slot,
         operation: options.op.map(|name| (name, scope)),
         wait: asked_wait(options.no_wait, options.wait).map(|wait| wait.0),
@@ -216,7 +225,7 @@ fn failure(not_held: NotHeld, busy_exit: u8) -> Failure {
         NotHeld::Places { error, slot } if error.class() == Class::NotAllowed => {
             Failure::with_remedy(
                 error,
-                format!("use: tenure run --slot {} -- CMD", slot.id()),
+                format!("use: tenure run --{} {} -- CMD", slot.kind(), slot.id()),
             )
         }
         NotHeld::Refused(error) | NotHeld::Places { error, .. } => error.into(),
@@ -247,8 +256,8 @@ fn not_started(error: Error, busy_exit: u8) -> Failure {
     }
 }
 
-/// Returns the failure to take a place in a slot. Its remedy is its own: `tenure ls` does not show
-/// the slot without being asked, and a slot is never acquired in a set.
+/// Returns the failure to take a place in a slot or a pool. Its remedy is its own: `tenure ls` does
+/// not show the slot without being asked, and neither is ever acquired in a set.
 fn no_place(error: Error, slot: &Resource, capacity: u32, busy_exit: u8) -> Failure {
     let (code, remedy) = match &error {
         Error::Busy { .. } => {
@@ -260,14 +269,15 @@ fn no_place(error: Error, slot: &Resource, capacity: u32, busy_exit: u8) -> Fail
             (Some(busy_exit), remedy)
         }
         Error::Order { held, .. } => {
-            let together = match held.kind() {
-                Slot::KIND => "",
-                _ => ", or both in one run",
+            let (kind, id) = (slot.kind(), slot.id());
+            let together = if held.kind() == kind {
+                ""
+            } else {
+                ", or both in one run"
             };
             let remedy = format!(
-                "take the slot first: tenure run --slot {}:{capacity} … -- CMD around the \
-                 run that holds {held}{together}",
-                slot.id()
+                "take the {kind} first: tenure run --{kind} {id}:{capacity} … -- CMD around the \
+                 run that holds {held}{together}"
             );
             (None, remedy)
         }

@@ -64,10 +64,10 @@ pub fn held_by(lease: &Lease) -> String {
     text
 }
 
-/// Returns the state and the mode, such as `held (write) by`. The mode of a slot is left out.
+/// Returns the state and the mode, such as `held (write) by`. The mode of a slot or a pool is left out.
 fn state_in_words(lease: &Lease) -> String {
     let mode = match lease.resource.kind() {
-        Slot::KIND => String::new(),
+        Slot::KIND | Slot::POOL => String::new(),
         _ => format!(" ({})", lease.mode),
     };
     match lease.state {

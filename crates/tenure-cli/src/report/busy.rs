@@ -37,17 +37,18 @@ pub fn message(error: &Error) -> String {
         (Error::Timeout { context, limit, .. }, kind) => {
             let words = context.words_of_timeout();
             let limit = duration::show(*limit);
-            let what = match kind {
-                Slot::KIND => format!("no place in {resource}"),
-                _ => name,
+            let (what, not) = match kind {
+                Slot::KIND | Slot::POOL => (format!("no place in {resource}"), ""),
+                _ => (name, " not"),
             };
-            let not = if kind == Slot::KIND { "" } else { " not" };
             format!(
                 "{words}{what} was{not} free within {limit}: {}",
                 held_by(first)
             )
         }
-        (_, Slot::KIND) => format!("no place in {resource} is free: {}", held_by(first)),
+        (_, Slot::KIND | Slot::POOL) => {
+            format!("no place in {resource} is free: {}", held_by(first))
+        }
         _ => format!("{name} is {}", held_by(first)),
     };
     let shown = rest.iter().take(HOLDERS_SHOWN_MAX - 1);

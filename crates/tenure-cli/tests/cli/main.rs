@@ -26,12 +26,14 @@ mod log;
 mod ls;
 mod nesting;
 mod op;
+mod pools;
 #[path = "../sqlite/process.rs"]
 #[allow(dead_code, reason = "shared with the other tests of the command")]
 mod process;
 mod recover;
 mod release;
 mod renew;
+mod scene;
 mod secrets;
 mod signals;
 mod slots;

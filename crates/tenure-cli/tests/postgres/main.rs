@@ -22,6 +22,8 @@ mod passwords;
 mod paused;
 mod plans;
 mod pooler;
+#[path = "../cli/pools.rs"]
+mod pools;
 #[path = "../sqlite/process.rs"]
 #[allow(dead_code, reason = "shared with the other tests of the command")]
 mod process;

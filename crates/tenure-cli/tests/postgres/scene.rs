@@ -37,6 +37,12 @@ impl Scene {
         (proxy, world)
     }
 
+    /// Writes an order of kinds into the database.
+    pub fn write_order(&self, order: &str) {
+        let sql = format!("insert into tenure.settings values ('order', '{order}')");
+        self.database.psql(&sql);
+    }
+
     /// Ends every connection of Tenure at the server, and returns their number.
     pub fn terminate(&self) -> usize {
         let sql = "select count(pg_terminate_backend(pid)) from pg_stat_activity \

@@ -138,8 +138,11 @@ mod tests {
     #[test]
     fn an_order_that_only_lacks_kinds_of_this_version_is_completed_while_it_is_in_use() {
         let default = StoreOrder::new(Ranking::default());
-        let older = "slot project map index gates issue agent file node job name events";
-        let step = default.decide(Some(older), false, "s").unwrap();
-        assert_eq!(step, OrderStep::Adopt);
+        let tail = "index gates issue agent file node job name events";
+        for head in ["slot project map", "slot project map sketch"] {
+            let older = format!("{head} {tail}");
+            let step = default.decide(Some(&older), false, "s").unwrap();
+            assert_eq!(step, OrderStep::Adopt);
+        }
     }
 }

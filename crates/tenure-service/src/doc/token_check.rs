@@ -12,12 +12,12 @@ use std::sync::Mutex;
 
 use tenure::blocking::Keeper;
 use tenure::{Error, LockContext, Resource, Result, Settings, Token, shown_address};
-use tenure_api::text::TokenOf;
+use tenure_api::text::{Slot, TokenOf};
 use tenure_core::internal::lock;
 use tenure_lockfile::FileCaller;
 
 use crate::store_identity::is_there;
-use crate::{Caller, SLOT_KIND, Service};
+use crate::{Caller, Service};
 
 /// The action that errors of a store name.
 pub const CHECK: &str = "check the token in";
@@ -33,10 +33,10 @@ pub(super) struct TokenCheck {
 
 impl TokenCheck {
     /// Collects the tokens of the `run`s around the caller, and the token that the request names.
-    /// Slots are left out: they are no locks.
+    /// Slots and pools are left out: they are no locks.
     pub(super) fn new(service: &Service, caller: &Caller, named: Option<&TokenOf>) -> Self {
         let outers = caller.around().leases.iter();
-        let outers = outers.filter(|outer| outer.lease.resource.kind() != SLOT_KIND);
+        let outers = outers.filter(|outer| !Slot::is_kind_of(&outer.lease.resource));
         let outers = outers.map(|outer| {
             let store = service.openable(&outer.store);
             (store, outer.lease.resource.clone(), outer.lease.token)

@@ -3,10 +3,11 @@
 use tenure::leases::{LeaseTerms, TTL_DEFAULT};
 use tenure::{Error, LockSet, Options, Result};
 use tenure_api::leases::{Acquire, Leases};
+use tenure_api::text::Slot;
 
 use crate::around::Ancestors;
 use crate::waiting::{Wait, wait};
-use crate::{Caller, Handle, NAMES_BYTES_MAX, RESOURCES_MAX, SLOT_KIND, Service, WAIT_DEFAULT};
+use crate::{Caller, Handle, NAMES_BYTES_MAX, RESOURCES_MAX, Service, WAIT_DEFAULT};
 
 impl Handle<Acquire> for Service {
     async fn handle(&self, request: Acquire, caller: &Caller) -> Result<Leases> {
@@ -54,8 +55,11 @@ fn check(request: &Acquire) -> Result<()> {
         )));
     }
     let mut resources = request.resources.iter().map(|wanted| &wanted.resource);
-    match resources.find(|resource| resource.kind() == SLOT_KIND) {
-        Some(slot) => Err(Error::BadInput(format!("{slot} is a slot, and no lock"))),
+    match resources.find(|resource| Slot::is_kind_of(resource)) {
+        Some(slot) => {
+            let kind = slot.kind();
+            Err(Error::BadInput(format!("{slot} is a {kind}, and no lock")))
+        }
         None => Ok(()),
     }
 }

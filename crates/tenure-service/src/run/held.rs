@@ -29,7 +29,7 @@ pub struct RunLocks {
     pub(super) kept: Option<Kept>,
     /// The sessions of the locks. They are dropped after the guards, and so end after all that they
     /// hold.
-    pub(super) sessions: [Option<Session>; 2],
+    pub(super) sessions: Vec<Session>,
     /// True if the command dies with us, and does not inherit them.
     pub(super) close: bool,
     pub(super) observer: Arc<dyn Observer>,

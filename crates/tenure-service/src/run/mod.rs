@@ -1,18 +1,19 @@
-//! Takes the slot and then the locks that a command runs under, within one limit, all or none.
+//! Takes the pool, the slot and then the locks that a command runs under, within one limit, all or
+//! none.
 //!
 //! This is no operation: the locks cannot leave this process, which runs the command itself.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | here | the steps, from the request to what the command is told |
-//! | `slot` | the number of places of a slot, and a place in it |
+//! | `slot` | the number of places of a slot or a pool, and a place in it |
 //! | `taken` | the leases of one store: acquired, or held around the call already |
 //! | `at_least` | the holds that keep others out after the end of a run, and the search for them |
 //! | `held` | what the command runs under: when that is lost, and how it is released |
 //!
 //! # Invariants
 //!
-//! - A slot is taken before all locks, and given back after them.
+//! - A pool is taken before the slot, and that before all locks. They are given back in reverse.
 //! - A run that is refused, cancelled or out of time holds nothing.
 
 mod at_least;
@@ -38,13 +39,15 @@ pub use held::RunLocks;
 /// The default wait of a run.
 const WAIT_DEFAULT: Duration = Duration::from_secs(600);
 
-/// A request for the slot and the locks that a command is to run under.
+/// A request for the pool, the slot and the locks that a command is to run under.
 #[derive(Debug)]
 pub struct Run {
     /// The locks to take.
     pub resources: Vec<Wanted>,
     /// The mode of the locks that name none.
     pub mode: Mode,
+    /// The pool in which a place is taken, if any.
+    pub pool: Option<Slot>,
     /// The slot in which a place is taken, if any.
     pub slot: Option<Slot>,
     /// The kind of work whose locks are taken, too, and the values of its keys.
@@ -71,8 +74,8 @@ pub struct UnderLocks {
     pub held: RunLocks,
     /// The address of the store that the command uses by default.
     pub store: String,
-    /// The leases that it runs under: the slot, then the locks in the order in which they are
-    /// taken.
+    /// The leases that it runs under: the pool, the slot, then the locks in the order in which they
+    /// are taken.
     pub leases: Vec<Lease>,
     /// The session that holds them. `None` if all of them were held around the call.
     pub session: Option<SessionId>,
@@ -85,18 +88,18 @@ pub struct UnderLocks {
 pub enum NotHeld {
     /// The request was refused, or a store could not be opened.
     Refused(Error),
-    /// The slot has no number of places, or the caller may not choose it.
+    /// The slot or pool has no number of places, or the caller may not choose it.
     Places {
         /// The reason of the refusal.
         error: Error,
-        /// The slot that was asked for.
+        /// The slot or pool that was asked for.
         slot: Resource,
     },
-    /// No place in the slot could be taken.
+    /// No place in the slot or the pool could be taken.
     Slot {
         /// The reason why there is no place.
         error: Error,
-        /// The slot that was asked for.
+        /// The slot or pool that was asked for.
         slot: Resource,
         /// The number of its places.
         capacity: u32,
@@ -113,14 +116,30 @@ impl From<Error> for NotHeld {
 
 /// The stores that are needed, open.
 struct Stores {
-    /// The store of the locks; `None` if only a slot is taken.
+    /// The store of the locks and pools; `None` if only a slot is taken.
     locks: Option<Keeper>,
     /// The store of the slots.
     slots: Option<Keeper>,
 }
 
+/// The places and the locks that are asked for.
+struct Asked {
+    pool: Option<SlotRequest>,
+    slot: Option<SlotRequest>,
+    locks: LockSet,
+}
+
+impl Asked {
+    /// Returns the resources in the order in which they are taken.
+    fn in_order(&self) -> impl Iterator<Item = &Resource> {
+        let places = [&self.pool, &self.slot].into_iter().flatten();
+        let locks = self.locks.iter().map(|(resource, _)| resource);
+        places.map(|place| &place.resource).chain(locks)
+    }
+}
+
 impl Service {
-    /// Takes the slot and the locks that a command is to run under.
+    /// Takes the pool, the slot and the locks that a command is to run under.
     pub async fn hold_for_run(&self, mut run: Run, caller: &Caller) -> Result<UnderLocks, NotHeld> {
         self.add_operation(&mut run, caller)?;
         let default = if self.is_automated(caller) {
@@ -129,42 +148,32 @@ impl Service {
             WAIT_DEFAULT
         };
         let limit = self.limit(caller, run.wait, default, run.at_least)?;
-        let slot = match &run.slot {
-            Some(slot) => {
-                let chosen = self.slot_request(slot, caller);
-                let slot = slot.resource.clone();
-                Some(chosen.map_err(|error| NotHeld::Places { error, slot })?)
-            }
-            None => None,
+        let places = |asked: &Option<Slot>| {
+            let chosen = asked.as_ref().map(|asked| {
+                let slot = asked.resource.clone();
+                let chosen = self.slot_request(asked, caller);
+                chosen.map_err(|error| NotHeld::Places { error, slot })
+            });
+            chosen.transpose()
         };
+        let (pool, slot) = (places(&run.pool)?, places(&run.slot)?);
         let stores = self.open_for_run(&run, limit, caller).await?;
         let (locks, slots) = (stores.locks.as_ref(), stores.slots.as_ref());
         let ancestors = Ancestors::proved(caller.around().clone(), locks, slots).await?;
         let wanted = run.resources.iter();
         let wanted = wanted.map(|it| (it.resource.clone(), it.mode.unwrap_or(run.mode)));
-        let wanted = LockSet::new(&self.located().config.ranking(), wanted);
-        if run.at_least.is_some() && wanted.is_empty() {
+        let asked = Asked {
+            pool,
+            slot,
+            locks: LockSet::new(&self.located().config.ranking(), wanted),
+        };
+        if run.at_least.is_some() && asked.locks.is_empty() {
             let problem = "there is no lock to keep others out of: name a resource";
             return Err(Error::BadInput(problem.into()).into());
         }
-        let taking = take(
-            limit,
-            &run,
-            &stores,
-            (slot.as_ref(), &wanted),
-            &ancestors,
-            caller,
-        );
-        let (slot, locks) = taking.await?;
+        let taken = take(limit, &run, &stores, &asked, &ancestors, caller).await?;
         let store = self.address_for_others(stores.locks.as_ref()).to_owned();
-        Ok(under(
-            store,
-            (slot, locks),
-            &wanted,
-            &ancestors,
-            run.close,
-            caller,
-        ))
+        Ok(under(store, taken, &asked, &ancestors, run.close, caller))
     }
 
     /// Adds the locks of the operation to those that are named.
@@ -196,8 +205,9 @@ impl Service {
             locks: None,
             slots: None,
         };
-        if !run.resources.is_empty() || caller.around().has_locks() {
-            let first = run.resources.first().map(|wanted| &wanted.resource);
+        let first = run.resources.first().map(|wanted| &wanted.resource);
+        let first = run.pool.as_ref().map(|pool| &pool.resource).or(first);
+        if first.is_some() || caller.around().has_locks() {
             stores.locks = Some(self.locks_within(caller, limit, first).await?);
         }
         if run.slot.is_some() {
@@ -207,16 +217,16 @@ impl Service {
     }
 }
 
-/// Takes the slot and then the locks. If the caller cancelled meanwhile, all grants are given back:
-/// it must not be told of a grant for which it no longer waits.
+/// Takes the pool, the slot and then the locks. If the caller cancelled meanwhile, all grants are
+/// given back: it must not be told of a grant for which it no longer waits.
 async fn take(
     limit: Limit,
     run: &Run,
     stores: &Stores,
-    (asked_slot, wanted): (Option<&SlotRequest>, &LockSet),
+    asked: &Asked,
     ancestors: &Ancestors,
     caller: &Caller,
-) -> Result<(Taken, Taken), NotHeld> {
+) -> Result<[Taken; 3], NotHeld> {
     let mut options = Options::default().with_wait(limit.left());
     options.purpose = run.purpose.clone();
     options.metadata = run.metadata.clone();
@@ -227,36 +237,66 @@ async fn take(
         options,
         caller,
     };
-    let mut slot = Taken::default();
-    if let (Some(asked), Some(keeper)) = (asked_slot, &stores.slots) {
-        let taken = slot::acquire(asked, keeper, ancestors, &request).await;
-        slot = taken.map_err(|error| NotHeld::Slot {
-            error: limit.whole_in(error),
-            slot: asked.resource.clone(),
-            capacity: asked.capacity,
-        })?;
-        request.options.wait = Some(limit.left());
+    let mut taken = <[Taken; 3]>::default();
+    let mut outcome = take_each(
+        &mut taken,
+        limit,
+        run,
+        stores,
+        asked,
+        ancestors,
+        &mut request,
+    )
+    .await;
+    if outcome.is_ok() && caller.cancel().is_cancelled() {
+        let first = asked.in_order().next().cloned();
+        let interrupted = first.map_or_else(nothing_asked, Error::interrupted);
+        outcome = Err(NotHeld::Locks(interrupted));
     }
-    let locks = match stores.locks.as_ref().filter(|_| !wanted.is_empty()) {
-        Some(keeper) => taken::locks(keeper, wanted, run.reuse, ancestors, &request).await,
-        None => Ok(Taken::default()),
-    };
-    let locks = match locks {
-        Ok(locks) if caller.cancel().is_cancelled() => {
-            let first = wanted.iter().next().map(|(resource, _)| resource);
-            let first = first.or(asked_slot.map(|slot| &slot.resource)).cloned();
-            locks.give_back(caller.observer()).await;
-            Err(first.map_or_else(nothing_asked, Error::interrupted))
+    if let Err(not_held) = outcome {
+        for taken in taken.into_iter().rev() {
+            taken.give_back(caller.observer()).await;
         }
-        locks => locks,
-    };
-    match locks {
-        Ok(locks) => Ok((slot, locks)),
-        Err(error) => {
-            slot.give_back(caller.observer()).await;
-            Err(NotHeld::Locks(limit.whole_in(error)))
+        return Err(not_held);
+    }
+    Ok(taken)
+}
+
+/// Takes the one after the other. What was taken is in `taken`, if the next is refused, too.
+async fn take_each(
+    taken: &mut [Taken; 3],
+    limit: Limit,
+    run: &Run,
+    stores: &Stores,
+    asked: &Asked,
+    ancestors: &Ancestors,
+    request: &mut TakenRequest<'_>,
+) -> Result<(), NotHeld> {
+    let [pool, slot, locks] = taken;
+    for (asked, keeper, place) in [
+        (&asked.pool, &stores.locks, &mut *pool),
+        (&asked.slot, &stores.slots, slot),
+    ] {
+        if let (Some(asked), Some(keeper)) = (asked, keeper) {
+            let acquired = slot::acquire(asked, keeper, ancestors, request).await;
+            *place = acquired.map_err(|error| NotHeld::Slot {
+                error: limit.whole_in(error),
+                slot: asked.resource.clone(),
+                capacity: asked.capacity,
+            })?;
+            request.options.wait = Some(limit.left());
         }
     }
+    let session = pool.session.clone();
+    match stores.locks.as_ref().filter(|_| !asked.locks.is_empty()) {
+        Some(keeper) => {
+            let taking = taken::locks(keeper, session, &asked.locks, run.reuse, ancestors, request);
+            let acquired = taking.await;
+            *locks = acquired.map_err(|error| NotHeld::Locks(limit.whole_in(error)))?;
+        }
+        None => locks.session = session,
+    }
+    Ok(())
 }
 
 fn nothing_asked() -> Error {
@@ -265,39 +305,39 @@ fn nothing_asked() -> Error {
 
 fn under(
     store: String,
-    (slot, locks): (Taken, Taken),
-    wanted: &LockSet,
+    taken: [Taken; 3],
+    asked: &Asked,
     ancestors: &Ancestors,
     close: bool,
     caller: &Caller,
 ) -> UnderLocks {
-    let (own_slot, own_locks) = (slot.own(), locks.own());
-    let known: Vec<&Outer> = own_locks.iter().chain(&locks.under).collect();
+    let own: Vec<Outer> = taken.iter().flat_map(Taken::own).collect();
+    let around = taken.iter().flat_map(|taken| &taken.under);
+    let known: Vec<&Outer> = own.iter().chain(around).collect();
     let of = |resource: &Resource| {
         let mut leases = known.iter().map(|outer| &outer.lease);
         leases.find(|lease| lease.resource == *resource)
     };
-    let in_order = own_slot.iter().chain(&slot.under).map(|outer| &outer.lease);
-    let in_order = in_order.chain(wanted.iter().filter_map(|(resource, _)| of(resource)));
-    let leases = in_order.cloned().collect();
-    let own = own_slot.iter().chain(&own_locks);
-    let passed_on = own.chain(ancestors.all()).cloned().collect();
-    let sessions = [&locks.session, &slot.session].into_iter().flatten();
-    let session = sessions.map(|session| session.id().clone()).next();
+    let leases = asked.in_order().filter_map(of).cloned().collect();
+    let passed_on = own.iter().chain(ancestors.all()).cloned().collect();
+    let (mut guards, mut sessions, mut kept) = (Vec::new(), Vec::new(), None);
     // In the order they were acquired.
-    let mut guards = slot.guards;
-    guards.extend(locks.guards);
+    for taken in taken {
+        guards.extend(taken.guards);
+        sessions.extend(taken.session);
+        kept = kept.or(taken.kept);
+    }
     UnderLocks {
+        store,
+        leases,
+        session: sessions.last().map(|session| session.id().clone()),
         held: RunLocks {
             guards,
-            kept: locks.kept,
-            sessions: [slot.session, locks.session],
+            kept,
+            sessions,
             close,
             observer: caller.observer().clone(),
         },
-        store,
-        leases,
-        session,
         passed_on: Outers { leases: passed_on },
     }
 }

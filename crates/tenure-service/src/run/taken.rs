@@ -74,9 +74,11 @@ impl Taken {
     }
 }
 
-/// Takes all the locks; or with `reuse` only those that are not held around the call.
+/// Takes all the locks; or with `reuse` only those that are not held around the call. They are
+/// taken in the session that has a place in the pool, if there is one.
 pub(super) async fn locks(
     keeper: &Keeper,
+    pool: Option<Session>,
     wanted: &LockSet,
     reuse: bool,
     ancestors: &Ancestors,
@@ -88,7 +90,7 @@ pub(super) async fn locks(
         Plan::take_all(wanted.clone())
     };
     let session = request.session().with_ancestors(ancestors.held());
-    let session = keeper.session(session);
+    let session = pool.unwrap_or_else(|| keeper.session(session));
     let mut taken = at_least::acquire(session, &plan.missing, request).await?;
     let store = keeper.url();
     let reused = plan.reused.into_iter().map(|lease| Outer {

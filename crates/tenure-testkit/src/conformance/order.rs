@@ -87,7 +87,9 @@ fn asking_for_something_ordered_before_is_refused_and_names_both(stage: &Stage<'
 
 fn kinds_are_ordered_by_rank_and_ids_by_bytes(stage: &Stage<'_>) {
     let ordered = [
+        "pool:z",
         "slot:z",
+        "git:z",
         "project:y",
         "map:B",
         "map:a/10",
@@ -268,7 +270,7 @@ fn another_order_is_refused_while_something_is_held_and_else_adopted(stage: &Sta
         let other = session_with_order(stage, &["name", "project"]).await;
         let (a, b) = (resource("a"), resource("project:b"));
         let mut in_use = &default;
-        for (turned_away, first) in [(&other, "slot project"), (&default, "name events")] {
+        for (turned_away, first) in [(&other, "slot git project"), (&default, "name events")] {
             let held = in_use.acquire(&a, Mode::Read, &options()).await.unwrap();
             // The order is refused for the resource that is held, and for others.
             for (asked, mode) in [(&a, Mode::Read), (&a, Mode::Write), (&b, Mode::Write)] {
@@ -277,7 +279,9 @@ fn another_order_is_refused_while_something_is_held_and_else_adopted(stage: &Sta
                 assert!(matches!(refused, Error::Configuration { .. }), "{refused}");
                 let said = refused.to_string();
                 assert!(said.contains("kinds: ") && said.contains(first), "{said}");
-                assert!(said.contains("slot project map") && said.contains("name events slot"));
+                assert!(
+                    said.contains("slot git project map") && said.contains("name events pool slot")
+                );
             }
             // Sessions with the order that is in use are not disturbed.
             let more = in_use

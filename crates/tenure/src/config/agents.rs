@@ -93,16 +93,24 @@ fn hook_wait<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::
     }
 }
 
+pub(super) fn slots<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, u32>, D::Error> {
+    places("slot", from)
+}
+
+pub(super) fn pools<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, u32>, D::Error> {
+    places("pool", from)
+}
+
 /// Reads the numbers of places, each from 1 to the most.
-pub(super) fn slots<'de, D>(deserializer: D) -> Result<BTreeMap<String, u32>, D::Error>
+fn places<'de, D>(kind: &str, deserializer: D) -> Result<BTreeMap<String, u32>, D::Error>
 where
     D: Deserializer<'de>,
 {
     let slots = BTreeMap::<String, u32>::deserialize(deserializer)?;
     for (name, places) in &slots {
-        if !(1..=CAPACITY_MAX).contains(places) || Resource::new("slot", name).is_err() {
+        if !(1..=CAPACITY_MAX).contains(places) || Resource::new(kind, name).is_err() {
             return Err(de::Error::custom(format!(
-                "slot {name:?} has {places} places; a slot has a name, and 1 to {CAPACITY_MAX} places"
+                "{kind} {name:?} has {places} places; a {kind} has a name, and 1 to {CAPACITY_MAX} places"
             )));
         }
     }

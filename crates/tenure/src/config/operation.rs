@@ -169,8 +169,8 @@ impl FromStr for LockPattern {
                 "there is no mode {word:?}; modes are read, write and upgradeable. A `=` in a name is written %3D"
             )));
         }
-        if kind == "slot" {
-            return Err(bad("slots are not among the locks"));
+        if ["slot", "pool"].contains(&kind) {
+            return Err(bad(&format!("{kind}s are not among the locks")));
         }
         let (mut pieces, mut rest) = (Vec::new(), id);
         while let Some((before, after)) = rest.split_once('{') {
@@ -258,6 +258,7 @@ mod tests {
             "map:{a}=wirte",
             "map:{a}=x=read",
             "slot:{a}",
+            "pool:{a}",
             "map",
             "Map:{a}",
             "map:{a",

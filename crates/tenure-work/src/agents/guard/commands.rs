@@ -230,18 +230,22 @@ fn heavy_under_run<'a>(
     let Some(heavy) = heavy_words(command, input, rules, &around.with(slot))? else {
         return Ok(None);
     };
+    // Inside of a pool a slot may be taken, but no pool inside of a slot.
+    let is_pool = |word: &Word| word.text == "--pool" || word.text.starts_with("--pool=");
     let is_after = |slot: &str| heavy.rules[0].slot_name() > slot.split(':').next().unwrap_or(slot);
-    Ok(Some(if slot.is_some_and(is_after) {
-        Heavy {
-            is_under_run: true,
-            ..heavy
-        }
-    } else {
-        Heavy {
-            at: words[0].at,
-            ..heavy
-        }
-    }))
+    Ok(Some(
+        if slot.is_some_and(is_after) || own.iter().any(is_pool) {
+            Heavy {
+                is_under_run: true,
+                ..heavy
+            }
+        } else {
+            Heavy {
+                at: words[0].at,
+                ..heavy
+            }
+        },
+    ))
 }
 
 /// Returns true if the slot of a rule is held, or may be.
@@ -515,6 +519,7 @@ mod tests {
             "@tenure run --slot build:50 -- make",
             "@tenure run lock -- make",
             "tenure run --slot a:1 -- @make",
+            "tenure run --pool=z:1 -- @make",
             "timeout 5 tenure run --slot a:1 -- @make",
             "@%bash -c 'npm test; make'",
             "tenure run --slot build:2 -- %bash -c 'npm test; make'",
