@@ -68,11 +68,12 @@ pub(super) async fn acquire(
         let taken = taken::acquire(session.clone(), set, &options, request).await?;
         match is_kept(&keeper, set).await {
             Ok(false) => return Ok(taken),
-            Ok(true) => release(taken.guards, observer).await?,
-            Err(error) => {
+            Err(error) if !error.is_passing() => {
                 taken.give_back(observer).await;
                 return Err(error);
             }
+            // After a passing fault a hold may be there: the second round waits for the store, too.
+            Ok(true) | Err(_) => release(taken.guards, observer).await?,
         }
         options.wait = Some(request.limit.left());
     }
