@@ -60,7 +60,7 @@ pub struct Run {
     #[arg(long, value_name = "JSON", value_parser = parse_meta)]
     pub meta: Option<Value>,
     /// At most N at a time for all who use the store, on any machine; taken before the slot
-    #[arg(long, value_name = "NAME[:N]", value_parser = bytes(Slot::parse_pool))]
+    #[arg(long, value_name = "NAME[=N|:N]", value_parser = bytes(Slot::parse_pool))]
     pub pool: Option<Slot>,
     /// At most N at a time on this machine, counted for this user; taken before the locks
     #[arg(long, value_name = "NAME[:N]", value_parser = bytes(Slot::parse))]
@@ -123,9 +123,9 @@ store. Each caller says its own N, and has a place while fewer than N are taken.
 A slot is taken before all locks; inside a lock it is refused. Inside a run that
 has the same slot, it is shared with that. `tenure ls slot` shows who has them.
 
-A pool is a slot that is counted in the store, for all who use it on any machine.
-file: and machine: stores cannot count. It is taken before the slot. `tenure ls
-pool:` shows who has the places.
+A pool is a slot that is counted in the store, for all who use it on any
+machine; file: and machine: cannot count. It is taken before the slot.
+`tenure ls pool:` shows who has the places.
 
 --op takes exactly the locks that the operation needs; tenure op show says which
 and why.
