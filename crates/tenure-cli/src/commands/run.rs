@@ -124,7 +124,7 @@ A slot is taken before all locks; inside a lock it is refused. Inside a run that
 has the same slot, it is shared with that. `tenure ls slot` shows who has them.
 
 A pool is a slot that is counted in the store, for all who use it on any
-machine; file: and machine: cannot count. It is taken before the slot.
+machine; file: cannot count. It is taken before the slot.
 `tenure ls pool:` shows who has the places.
 
 --op takes exactly the locks that the operation needs; tenure op show says which
