@@ -71,9 +71,10 @@ pub fn tell(text: &str) {
 }
 
 /// Prints one document on standard error, where standard output belongs to the command under `run`.
+/// It is one write with its newline: the command writes there, too.
 pub fn tell_json(document: &impl Serialize) {
     if let Ok(document) = serde_json::to_string(document) {
-        let _ = writeln!(io::stderr(), "{document}");
+        let _ = io::stderr().write_all((document + "\n").as_bytes());
     }
 }
 
