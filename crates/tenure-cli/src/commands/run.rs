@@ -110,7 +110,7 @@ Examples:
   tenure run --reuse build -- make                inside another run of `build`
   tenure run --slot test:2 -- cargo test          two at a time on this machine
   tenure run --slot test:2 db -- cargo test       a slot first, then a lock
-  tenure run --pool deploy:3 -- ./deploy.sh      three at a time on all machines
+  tenure run --pool deploy:3 -- ./deploy.sh       three at a time, everywhere
   tenure run --op map.calibrate --with project=atlas --with map=m3 -- ./job.sh
   tenure run --at-least 5m nightly -- ./report.sh      cron on several machines
 
