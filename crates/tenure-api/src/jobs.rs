@@ -55,7 +55,7 @@ pub struct SubmitJob {
     /// Whether it ends in error, instead of beginning again, if its worker dies.
     #[serde(default)]
     pub never_restart: bool,
-    /// How often it is tried again after it failed.
+    /// The number of times it is tried again after it failed.
     #[serde(default)]
     pub retries: u32,
     /// Labels that a worker must have to take it.
@@ -128,7 +128,7 @@ operation!("job.cancel", CancelJob, Jobs);
 pub struct WaitForJob {
     /// The job.
     pub job: String,
-    /// How long to wait at most.
+    /// The longest wait.
     #[serde(default)]
     pub wait: Option<Span>,
 }
@@ -160,11 +160,11 @@ pub struct JobLog {
 pub struct ReportProgress {
     /// The job.
     pub job: String,
-    /// How much is done.
+    /// The part of the total that is done.
     pub done: u64,
-    /// How much there is to do.
+    /// The total that there is to do.
     pub total: u64,
-    /// What it is doing.
+    /// The step that it is at, in words.
     #[serde(default)]
     pub text: Option<String>,
 }
@@ -218,7 +218,7 @@ pub struct SetCaps {
 }
 operation!("job.caps", SetCaps, Caps);
 
-/// How many jobs may run at once. What is null is not bounded.
+/// The caps on jobs that run at once. Null means that there is no bound.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Caps {
     /// At most so many at all.
@@ -295,11 +295,11 @@ pub struct ShownJob {
 /// How far a job is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
-    /// How much is done.
+    /// The part of the total that is done.
     pub done: u64,
-    /// How much there is to do.
+    /// The total that there is to do.
     pub total: u64,
-    /// What it is doing.
+    /// The step that it is at, in words.
     pub text: Option<String>,
 }
 

@@ -17,11 +17,6 @@ pub struct BlockedSignals {
 }
 
 impl BlockedSignals {
-    /// Blocks all signals, for this thread and those it starts.
-    pub fn all() -> Self {
-        Self::these(1..=libc::SIGRTMAX())
-    }
-
     /// Blocks some signals, besides those that are blocked already.
     pub fn these(numbers: impl IntoIterator<Item = libc::c_int>) -> Self {
         let before = change_blocked(libc::SIG_BLOCK, &set_of(numbers));

@@ -238,16 +238,15 @@ async fn take(
         caller,
     };
     let mut taken = <[Taken; 3]>::default();
-    let mut outcome = take_each(
+    let taking = take_each(
         &mut taken,
-        limit,
-        run,
+        run.reuse,
         stores,
         asked,
         ancestors,
         &mut request,
-    )
-    .await;
+    );
+    let mut outcome = taking.await;
     if outcome.is_ok() && caller.cancel().is_cancelled() {
         let first = asked.in_order().next().cloned();
         let interrupted = first.map_or_else(nothing_asked, Error::interrupted);
@@ -265,14 +264,14 @@ async fn take(
 /// Takes the one after the other. What was taken is in `taken`, if the next is refused, too.
 async fn take_each(
     taken: &mut [Taken; 3],
-    limit: Limit,
-    run: &Run,
+    reuse: bool,
     stores: &Stores,
     asked: &Asked,
     ancestors: &Ancestors,
     request: &mut TakenRequest<'_>,
 ) -> Result<(), NotHeld> {
     let [pool, slot, locks] = taken;
+    let limit = request.limit;
     for (asked, keeper, place) in [
         (&asked.pool, &stores.locks, &mut *pool),
         (&asked.slot, &stores.slots, slot),
@@ -290,7 +289,7 @@ async fn take_each(
     let session = pool.session.clone();
     match stores.locks.as_ref().filter(|_| !asked.locks.is_empty()) {
         Some(keeper) => {
-            let taking = taken::locks(keeper, session, &asked.locks, run.reuse, ancestors, request);
+            let taking = taken::locks(keeper, session, &asked.locks, reuse, ancestors, request);
             let acquired = taking.await;
             *locks = acquired.map_err(|error| NotHeld::Locks(limit.whole_in(error)))?;
         }

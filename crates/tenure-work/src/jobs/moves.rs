@@ -21,9 +21,6 @@ use super::decide::{Event, IllegalMove, decide};
 use super::job::Job;
 use super::turns::Turn;
 
-/// The most moves of one change.
-pub const MOVES_MAX: usize = 30;
-
 /// The id of the records that there is one of: what runs, the caps, all projects.
 pub(super) const ALL: &str = "all";
 
